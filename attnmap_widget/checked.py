@@ -1,0 +1,283 @@
+"""Everything that decides a map's picture, checked together, as one immutable value.
+
+A change is a new `Checked` or an exception; nothing is half changed.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from . import colors, reading, schemes
+from .colors import Colors
+from .errors import ShapeError
+from .states import StateGrid, cell_states
+from .tokens import Token, accept_tokens
+from .weights import BoolGrid, FloatGrid, accept, accept_bool
+
+Cell = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Options:
+    """What was asked for, each in its accepted form."""
+
+    scheme: str | None = None
+    color_range: tuple[float, float] | None = None
+    color_scale: str = "linear"
+    clip_percentile: float | None = None
+    mask: BoolGrid | None = None
+    causal: bool = False
+    padding: tuple[BoolGrid, BoolGrid | None] | None = None
+    exclude_keys: tuple[int, ...] = ()
+    query_offset: int = 0
+    not_yet: BoolGrid | None = None
+    selection: Cell | None = None
+    hover: Cell | None = None
+
+
+@dataclass(frozen=True)
+class Checked:
+    """One map: the data, the options, and what follows from them."""
+
+    tokens: tuple[Token, ...]
+    queries: tuple[Token, ...] | None
+    """None: the same as `tokens`."""
+    values: FloatGrid
+    missing: BoolGrid
+    options: Options
+    states: StateGrid
+    colors: Colors
+    checks: tuple[str, ...]
+
+    @property
+    def rows(self) -> tuple[Token, ...]:
+        """The tokens of the rows."""
+        return self.tokens if self.queries is None else self.queries
+
+
+GRID_INPUTS = ("tokens", "queries", "weights")
+_STATE_OPTIONS = ("mask", "causal", "padding", "query_offset", "not_yet")
+_COLOR_OPTIONS = ("scheme", "color_range", "color_scale", "clip_percentile", "exclude_keys")
+_CELL_OPTIONS = ("selection", "hover")
+INPUTS = (*GRID_INPUTS, *_STATE_OPTIONS, *_COLOR_OPTIONS, *_CELL_OPTIONS)
+
+
+def check(before: Checked | None, changes: Mapping[str, Any]) -> Checked:
+    """`before` with `changes` (names of `INPUTS`) applied.
+
+    Raises ShapeError, TypeError or ValueError, naming the input, when they do not fit together.
+    """
+    tokens, queries, values, missing = _grid(before, changes)
+    shape = values.shape
+    resized = before is not None and before.values.shape != shape
+    options = before.options if before is not None else Options()
+    if resized:  # a pinned cell of another grid is not a cell of this one
+        options = replace(options, selection=None, hover=None)
+    options = replace(options, **_accept_options(changes, shape, one_list=queries is None))
+    if before is not None and (resized or "queries" in changes):
+        _refuse_leftovers(options, changes, shape)
+
+    touched = set(changes)
+    same_grid = before is not None and touched.isdisjoint(GRID_INPUTS)
+    if before is not None and same_grid and touched.isdisjoint(_STATE_OPTIONS):
+        states, found = before.states, before.checks
+    else:
+        states = cell_states(
+            values,
+            missing,
+            mask=options.mask,
+            causal=options.causal,
+            query_offset=options.query_offset,
+            padding=options.padding,
+            not_yet=options.not_yet,
+        )
+        found = tuple(reading.checks(values, states, causal=options.causal))
+    if before is not None and states is before.states and touched <= set(_CELL_OPTIONS):
+        painted = before.colors
+    else:
+        painted = _paint(values, states, options)
+    return Checked(tokens, queries, values, missing, options, states, painted, found)
+
+
+def _grid(
+    before: Checked | None, changes: Mapping[str, Any]
+) -> tuple[tuple[Token, ...], tuple[Token, ...] | None, FloatGrid, BoolGrid]:
+    tokens = (
+        accept_tokens("tokens", changes["tokens"])
+        if "tokens" in changes or before is None
+        else before.tokens
+    )
+    queries = before.queries if before is not None else None
+    if "queries" in changes:
+        given = changes["queries"]
+        queries = None if given is None else accept_tokens("queries", given)
+    shape = (len(tokens if queries is None else queries), len(tokens))
+    given_weights = changes.get("weights")
+    kept = before is not None and ("weights" not in changes or given_weights is before.values)
+    if before is None or not kept:
+        values, missing = accept(given_weights, *shape)
+    elif before.values.shape == shape:
+        values, missing = before.values, before.missing
+    else:
+        has = "×".join(map(str, before.values.shape))
+        name = "tokens" if "tokens" in changes else "queries"
+        raise ShapeError(
+            f"{name}: these make {shape[0]}×{shape[1]} (queries × keys), the weights are {has}; "
+            f"change both at once: update({name}=…, weights=…)"
+        )
+    return tokens, queries, values, missing
+
+
+def _accept_options(
+    changes: Mapping[str, Any], shape: tuple[int, ...], *, one_list: bool
+) -> dict[str, Any]:
+    accepted: dict[str, Any] = {}
+    for name in (*_STATE_OPTIONS, *_COLOR_OPTIONS, *_CELL_OPTIONS):
+        if name not in changes:
+            continue
+        given = changes[name]
+        match name:
+            case "mask" | "not_yet":
+                value: Any = None if given is None else accept_bool(name, given, shape)
+            case "causal":
+                value = _flag(name, given)
+            case "padding":
+                value = None if given is None else _padding(given, shape, one_list=one_list)
+            case "query_offset":
+                value = _whole(name, given, 0, None)
+            case "exclude_keys":
+                value = tuple(dict.fromkeys(_whole(name, i, 0, shape[1]) for i in given or ()))
+            case "scheme":
+                value = None if given is None else schemes.find(given).name
+            case "color_range":
+                value = None if given is None else _range(given)
+            case "color_scale":
+                value = _scale(given)
+            case "clip_percentile":
+                value = None if given is None else _percentile(given)
+            case _:
+                value = None if given is None else _cell(name, given, shape)
+        accepted[name] = value
+    return accepted
+
+
+def _refuse_leftovers(options: Options, changes: Mapping[str, Any], shape: tuple[int, ...]) -> None:
+    """Options of the grid before that do not fit this one must be given anew, not dropped."""
+    for name in ("mask", "not_yet"):
+        kept = getattr(options, name)
+        if name not in changes and kept is not None and kept.shape != shape:
+            raise ShapeError(
+                f"{name}: the one set before has shape {kept.shape}, the grid is now {shape}; "
+                f"give a new one or {name}=None in the same update"
+            )
+    if "padding" not in changes and options.padding is not None:
+        keys, queries = options.padding
+        if len(keys) != shape[1] or (queries is not None and len(queries) != shape[0]):
+            raise ShapeError(
+                f"padding: the one set before does not fit the grid of now {shape}; give a new "
+                "one or padding=None in the same update"
+            )
+    if "exclude_keys" not in changes and any(key >= shape[1] for key in options.exclude_keys):
+        raise ShapeError(
+            f"exclude_keys: {options.exclude_keys} was set before, the grid now has {shape[1]} "
+            "keys; give new ones or exclude_keys=() in the same update"
+        )
+
+
+def _paint(values: FloatGrid, states: StateGrid, options: Options) -> Colors:
+    name = options.scheme
+    if name is None:
+        counts = values[states == 0]
+        negative = bool(counts.size) and bool((counts < 0).any())
+        name = schemes.DIVERGING_DEFAULT if negative else schemes.SEQUENTIAL_DEFAULT
+    return colors.resolve(
+        values,
+        states,
+        schemes.find(name),
+        scale=options.color_scale,
+        color_range=options.color_range,
+        clip_percentile=options.clip_percentile,
+        exclude_keys=options.exclude_keys,
+    )
+
+
+def _padding(
+    given: Any, shape: tuple[int, ...], *, one_list: bool
+) -> tuple[BoolGrid, BoolGrid | None]:
+    """(keys,) or a pair ((keys,), (queries,)); one token list is padded on both axes."""
+    if isinstance(given, tuple) and len(given) == 2 and _has_length(given[0]):
+        keys = accept_bool("padding of the keys", given[0], (shape[1],))
+        return keys, accept_bool("padding of the queries", given[1], (shape[0],))
+    keys = accept_bool("padding", given, (shape[1],))
+    return keys, keys if one_list else None
+
+
+def _has_length(item: Any) -> bool:
+    return hasattr(item, "__len__") and getattr(item, "ndim", 1) == 1
+
+
+def _flag(name: str, given: Any) -> bool:
+    if isinstance(given, bool) or type(given).__name__ in ("bool_", "bool"):
+        return bool(given)
+    raise TypeError(f"{name}: got {given!r}, expected True or False")
+
+
+def _whole(name: str, given: Any, low: int, end: int | None) -> int:
+    """An integer of any kind in [low, end)."""
+    try:
+        number = operator.index(given)
+    except TypeError:
+        raise TypeError(f"{name}: got {given!r}, expected an integer") from None
+    if isinstance(given, bool) or number < low or (end is not None and number >= end):
+        accepted = f"{low} to {end - 1}" if end is not None else f"{low} or more"
+        raise ValueError(f"{name}: got {given!r}, accepted is {accepted}")
+    return number
+
+
+def _cell(name: str, given: Any, shape: tuple[int, ...]) -> Cell:
+    try:
+        query, key = given
+    except (TypeError, ValueError):
+        raise ValueError(f"{name}: got {given!r}, expected (query, key) or None") from None
+    return (
+        _whole(f"{name}: query", query, 0, shape[0]),
+        _whole(f"{name}: key", key, 0, shape[1]),
+    )
+
+
+def _range(given: Any) -> tuple[float, float]:
+    try:
+        low, high = (float(end) for end in given)
+    except (TypeError, ValueError):
+        raise ValueError(f"color_range: got {given!r}, expected (low, high) or None") from None
+    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+        raise ValueError(f"color_range: got {given!r}, expected finite numbers with low < high")
+    return low, high
+
+
+def _scale(given: Any) -> str:
+    if given not in colors.SCALES:
+        raise ValueError(f"color_scale: got {given!r}, accepted are {', '.join(colors.SCALES)}")
+    return str(given)
+
+
+def _percentile(given: Any) -> float:
+    if isinstance(given, bool) or not isinstance(given, (int, float)) or not 0 < given <= 100:
+        raise ValueError(f"clip_percentile: got {given!r}, expected a number above 0, up to 100")
+    return float(given)
+
+
+def refuse_unknown(names: Iterable[str], known: Iterable[str]) -> None:
+    """TypeError naming the first unknown option and the close ones."""
+    import difflib
+
+    known = sorted(known)
+    for name in names:
+        if name not in known:
+            close = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+            hint = f"did you mean {' or '.join(close)}?" if close else f"known: {', '.join(known)}"
+            raise TypeError(f"unknown option {name!r}; {hint}")

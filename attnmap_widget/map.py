@@ -1,0 +1,287 @@
+"""`AttentionMap`: the widget that shows one grid of attention weights."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import anywidget
+import numpy as np
+import traitlets as t
+from numpy.typing import NDArray
+
+from . import labels, reading, tiles
+from .checked import INPUTS, Checked, check, refuse_unknown
+from .reading import Lean
+from .schemes import STATIC
+from .states import StateGrid
+from .tokens import Token
+
+Cell = tuple[int, int]
+
+_PLAIN = ("show_values", "title", "class_name", "error", "status")
+_HOST = ("layout", "tooltip", "tabbable")
+
+
+def _asset(name: str) -> Any:
+    """The text of a built file; its path while developing, so that edits reload by themselves."""
+    path = STATIC / name
+    if os.environ.get("ANYWIDGET_HMR") == "1" or not path.is_file():
+        return path
+    # As text: given a path, anywidget watches the file and holds every widget for ever.
+    return path.read_text(encoding="utf-8")
+
+
+class _Input(t.Any):
+    """A trait that is checked together with the others: assigning it is `update` of one."""
+
+    def set(self, obj: Any, value: Any) -> None:
+        obj.update(**{str(self.name): value})
+
+
+def _cell_to_wire(cell: Cell | None, _: Any) -> list[int] | None:
+    # A list, as the browser sends it: ipywidgets compares the two to tell an echo from a change.
+    return None if cell is None else list(cell)
+
+
+class AttentionMap(anywidget.AnyWidget):
+    """An attention map: rows are queries (who looks), columns are keys (who is looked at).
+
+    Parameters
+    ----------
+    tokens:
+        The keys, along the bottom: one string, id or bytes per position. A label may repeat; the
+        index is what identifies a position.
+    weights:
+        (queries, keys) real numbers, row by row: a flat or nested list, a numpy array, a torch
+        tensor of any dtype, device and grad, or anything with `__array__`. A flat list that is
+        too short leaves the rest empty, never zero; None and NaN are cells without a weight.
+    queries:
+        The rows, first on top; the same as `tokens` if left out.
+    **options:
+        Any of the traits below, by name.
+
+    Raises
+    ------
+    ShapeError
+        weights, mask or tokens that do not fit, with the shapes, the likely cause and the fix.
+    TypeError
+        an unknown option, or things that are not numbers or tokens.
+    ValueError
+        infinite weights, an unknown scheme, a range that is none.
+
+    A refused assignment changes nothing: the last good map stays.
+    """
+
+    _esm = _asset("widget.js")
+    _css = _asset("widget.css")
+
+    tokens = _Input(help="The keys: a list, raw as given.").tag(
+        sync=True, to_json=lambda _, self: _labels_to_wire(self._checked.tokens)
+    )
+    queries = _Input(help="The rows: a list; the same as `tokens` if left out or None.").tag(
+        sync=True, to_json=lambda _, self: _labels_to_wire(self._checked.queries)
+    )
+    weights = _Input(help="(queries, keys) float32, read-only, NaN where there is none.").tag(
+        sync=True, to_json=lambda _, self: self._tile.to_wire()
+    )
+    scheme = _Input(
+        help="Colour scheme, by its d3-scale-chromatic name in any case. None: Blues, or RdBu "
+        "while there are negative weights."
+    ).tag(sync=True)
+    show_values = t.Bool(
+        None, allow_none=True, help="Write each weight in its cell; None: up to 12 columns."
+    ).tag(sync=True)
+    title = t.Unicode(help="Caption.").tag(sync=True)
+    class_name = t.Unicode(help="Extra CSS classes on the widget's root.").tag(sync=True)
+    selection = _Input(help="Pinned cell (query, key), or None.").tag(
+        sync=True, echo_update=False, to_json=_cell_to_wire
+    )
+    hover = _Input(help="Cell (query, key) under the pointer, or None.").tag(
+        sync=True, echo_update=False, to_json=_cell_to_wire
+    )
+    error = t.Unicode(help="One line, shown as an error with the map.").tag(sync=True)
+    status = t.Unicode(help="One quiet line.").tag(sync=True)
+
+    color_range = _Input(help="(low, high); None: from 0 to the largest weight that counts.")
+    color_scale = _Input(help='"linear", "log", "row" (each row by its largest), "symmetric".')
+    clip_percentile = _Input(help="End the colour range at this percentile of the weights.")
+    mask = _Input(help="bool (queries, keys), True = this query may look at this key.")
+    causal = _Input(help="True: cells above the diagonal cannot be looked at.")
+    padding = _Input(
+        help="bool (keys,), True = padding, rows too where `queries` was left out; or a pair "
+        "(keys, queries)."
+    )
+    exclude_keys = _Input(help="Key indices left out of the colour range.")
+    query_offset = _Input(help="Position of row 0 in the sequence.")
+    not_yet = _Input(help="bool (queries, keys), True = the key did not exist at that step.")
+
+    _colors = t.Dict().tag(sync=True)
+    _checks = t.List(t.Unicode()).tag(sync=True)
+
+    _checked: Checked
+    _tile: tiles.Tile
+    _own_status = ""
+    """The status this map wrote itself, so that it can take it back."""
+
+    def __init__(self, tokens: Any, weights: Any, queries: Any = None, **options: Any) -> None:
+        refuse_unknown(options, {*INPUTS, *_PLAIN, *_HOST})
+        given = {name: options.pop(name) for name in INPUTS if name in options}
+        self._checked = check(
+            None, {"tokens": tokens, "weights": weights, "queries": queries, **given}
+        )
+        self._trait_values.update(_traits(self._checked))
+        self._derive(redraw=True)
+        super().__init__(**options)
+
+    def update(self, **changes: Any) -> None:
+        """Change several traits at once: `update(tokens=…, weights=…, queries=…)`.
+
+        All are checked before any is changed. Raises like the constructor, and then the map is as
+        it was. The browser gets one message.
+        """
+        refuse_unknown(changes, {*INPUTS, *_PLAIN})
+        given = {name: changes.pop(name) for name in INPUTS if name in changes}
+        before, checked = self._checked, check(self._checked, given)
+        new, old = _traits(checked), dict(self._trait_values)
+        with self.hold_sync():
+            self._checked = checked
+            self._trait_values.update(new)
+            self._derive(redraw=checked.states is not before.states)
+            for name, value in changes.items():
+                self.set_trait(name, value)
+            # Observers are told when all is in place, so that none ever sees half a change.
+            for name, value in new.items():
+                if not _same(old.get(name), value):
+                    self._notify_trait(name, old.get(name), value)
+        if checked.values is before.values and checked.states is not before.states:
+            self.send_state("weights")
+
+    def _derive(self, *, redraw: bool) -> None:
+        """Bring what follows from `_checked` up to date."""
+        if redraw:
+            self._tile = tiles.tile(self._checked.values, self._checked.states)
+            self._say_pooled()
+        self._colors = self._checked.colors.to_wire()
+        self._checks = list(self._checked.checks)
+
+    def _say_pooled(self) -> None:
+        (queries, keys), (rows, columns) = self._tile.size, self._tile.bin
+        text = (
+            f"{queries} × {keys} weights, each cell the largest of {rows} × {columns}"
+            if rows * columns > 1
+            else ""
+        )
+        if self.status == self._own_status:
+            self.status = text
+        self._own_status = text
+
+    def set_state(self, sync_data: dict[str, Any]) -> None:
+        """Take a message from the browser, which may speak of a grid that is gone by now."""
+        queries, keys = self._checked.values.shape
+        for name in ("hover", "selection"):
+            cell = sync_data.get(name)
+            if cell is not None and not (0 <= cell[0] < queries and 0 <= cell[1] < keys):
+                sync_data = {key: value for key, value in sync_data.items() if key != name}
+        super().set_state(sync_data)
+
+    # -- reading --------------------------------------------------------------------------------
+
+    @property
+    def states(self) -> StateGrid:
+        """(queries, keys) uint8, read-only: what each cell is, by the codes of `State`."""
+        return self._checked.states
+
+    @property
+    def shown_range(self) -> tuple[float, float]:
+        """The weights at the two ends of the colour ramp; fractions of a row in a row scale."""
+        return self._checked.colors.range
+
+    @property
+    def row_sums(self) -> NDArray[np.float64]:
+        """(queries,) float64: the weights that are there, added up row by row."""
+        return reading.row_sums(self._checked.values)
+
+    def leans(self) -> list[Lean | None]:
+        """One `Lean(query, key, weight)` per row: its largest weight; None for an empty row."""
+        return reading.leans(self._checked.values, self._checked.states)
+
+    @property
+    def checks(self) -> list[str]:
+        """Sentences on what looks wrong; empty when nothing does."""
+        return list(self._checked.checks)
+
+    def find(self, token: Token) -> Cell | None:
+        """Pin the largest weight of the next row whose token is `token`, raw or as shown.
+
+        Starts after the pinned row and goes round. Returns the pinned cell, or None if no row has
+        that token or a weight.
+        """
+        rows = self._checked.rows
+        shown = labels.readable(rows)
+        start = 0 if self.selection is None else self.selection[0] + 1
+        leans = self.leans()
+        for row in (*range(start, len(rows)), *range(start)):
+            lean = leans[row]
+            if lean is not None and token in (rows[row], shown[row]):
+                self.selection = (row, lean.key)
+                return row, lean.key
+        return None
+
+    def __str__(self) -> str:
+        """The labelled grid with two decimals, a query a line."""
+        queries, keys = (
+            labels.readable(tokens) for tokens in (self._checked.rows, self._checked.tokens)
+        )
+        return reading.text_grid(queries, keys, self._checked.values, self._checked.states)
+
+    def __repr__(self) -> str:
+        if "_checked" not in self.__dict__:
+            return "AttentionMap(closed)"
+        queries, keys = self._checked.values.shape
+        caption = f"{self.title!r}, " if self.title else ""
+        return f"AttentionMap({caption}{queries} queries × {keys} keys, {self.scheme})"
+
+    def close(self) -> None:
+        """Remove the map from every page and let go of its arrays."""
+        super().close()
+        for name in ("tokens", "queries", "weights", "mask", "padding", "not_yet"):
+            self._trait_values.pop(name, None)
+        self.__dict__.pop("_checked", None)
+        self.__dict__.pop("_tile", None)
+
+
+def _traits(checked: Checked) -> dict[str, Any]:
+    """The value of each `_Input` trait."""
+    options = dict(vars(checked.options))
+    keys_queries = checked.options.padding
+    if keys_queries is not None and (checked.queries is None or keys_queries[1] is None):
+        options["padding"] = keys_queries[0]
+    return {
+        **options,
+        "scheme": checked.colors.scheme.name,
+        "tokens": list(checked.tokens),
+        "queries": list(checked.rows),
+        "weights": checked.values,
+    }
+
+
+def _same(old: Any, new: Any) -> bool:
+    """Whether nothing changed; arrays are read-only, so the same one is the same values."""
+    if isinstance(old, np.ndarray) or isinstance(new, np.ndarray):
+        return old is new
+    if isinstance(new, tuple) and any(isinstance(item, np.ndarray) for item in new):
+        return old is new
+    return type(old) is type(new) and bool(old == new)
+
+
+def _labels_to_wire(tokens: tuple[Token, ...] | None) -> dict[str, Any] | None:
+    """As the front end's `Labels`; `raw` only where a token reads differently."""
+    if tokens is None:
+        return None
+    shown = labels.readable(tokens)
+    raw = [
+        text if text != label else None
+        for text, label in zip(map(labels.raw_text, tokens), shown, strict=True)
+    ]
+    return {"labels": shown, "raw": raw if any(text is not None for text in raw) else None}

@@ -1,0 +1,128 @@
+"""The colour range, the scale, and what the legend says."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from attnmap_widget import AttentionMap, schemes
+
+
+def close(seen: tuple[float, float], wanted: tuple[float, float]) -> bool:
+    return bool(np.allclose(seen, wanted, atol=1e-6))
+
+
+def test_the_range_is_from_zero_to_the_largest_weight() -> None:
+    attention = AttentionMap(list("abc"), [[0.1, 0.2, 0.7], [0.4, 0.4, 0.2]], list("xy"))
+    assert close(attention.shown_range, (0, 0.7))
+    assert attention._colors["clips"] == [False, False]
+
+
+def test_hidden_padded_and_nan_cells_do_not_count() -> None:
+    mask = [[True, False], [True, True]]
+    attention = AttentionMap(list("ab"), [[1, 10000], [0.5, 0.5]], mask=mask)
+    assert close(attention.shown_range, (0, 1))
+    assert attention._colors["clips"] == [False, True]  # the leak is drawn, beyond the range
+    padded = AttentionMap(list("ab"), [[9, 9], [9, 0.5]], padding=[1, 0])
+    assert close(padded.shown_range, (0, 0.5))
+    hopeless = AttentionMap(list("ab"), [[np.nan, np.nan], [0.4, 0.6]])
+    assert close(hopeless.shown_range, (0, 0.6))
+
+
+def test_excluded_keys_leave_the_range_and_the_legend_says_so() -> None:
+    attention = AttentionMap(list("abc"), [[0.97, 0.01, 0.02]], ["q"], exclude_keys=(0,))
+    assert close(attention.shown_range, (0, 0.02))
+    assert attention._colors["clips"] == [False, True]
+    assert "key 0 is out of the scale" in attention._colors["notes"]
+    assert attention.weights[0, 0] == np.float32(0.97)
+
+
+def test_negative_weights_switch_to_a_diverging_scheme_and_back() -> None:
+    attention = AttentionMap(list("ab"), [[-0.1, 0.8]], ["q"])
+    assert schemes.find(attention.scheme).diverging
+    assert close(attention.shown_range, (-0.8, 0.8))
+    attention.weights = [[0.2, 0.8]]
+    assert attention.scheme == "Blues"
+    assert close(attention.shown_range, (0, 0.8))
+    chosen = AttentionMap(list("ab"), [[-0.1, 0.8]], ["q"], scheme="viridis")
+    assert chosen.scheme == "Viridis"
+    assert close(chosen.shown_range, (-0.1, 0.8))
+
+
+def test_a_given_range_clips_and_says_where() -> None:
+    attention = AttentionMap(list("ab"), [[0.1, 0.9]], ["q"], color_range=(0.2, 0.5))
+    assert attention.shown_range == (0.2, 0.5)
+    assert attention._colors["clips"] == [True, True]
+
+
+def test_clip_percentile_is_stated() -> None:
+    weights = np.append(np.full(99, 0.01), 1.0)[None]
+    attention = AttentionMap(range(100), weights, ["q"], clip_percentile=95)
+    assert close(attention.shown_range, (0, 0.01))
+    assert any("95th percentile" in note for note in attention._colors["notes"])
+
+
+def test_the_scales() -> None:
+    grid = [[0.5, 0.001, 0.0], [0.25, 0.25, 0.5]]
+    attention = AttentionMap(list("abc"), grid, list("xy"))
+    attention.color_scale = "log"
+    assert close(attention.shown_range, (0.001, 0.5))
+    assert attention._colors["scale"] == "log"
+    attention.color_scale = "row"
+    assert attention._colors["scale"] == "row"
+    attention.color_scale = "symmetric"
+    assert close(attention.shown_range, (-0.5, 0.5))
+    np.testing.assert_array_equal(attention.weights, np.array(grid, dtype=np.float32))
+
+
+def test_a_scale_that_cannot_show_these_weights_is_refused() -> None:
+    attention = AttentionMap(list("ab"), [[-0.1, 0.8]], ["q"])
+    with pytest.raises(ValueError, match="'log' needs weights ≥ 0"):
+        attention.color_scale = "log"
+    assert attention.color_scale == "linear"
+    with pytest.raises(ValueError, match="accepted are linear, log, row, symmetric"):
+        attention.color_scale = "sqrt"
+
+
+@pytest.mark.parametrize("value", [0.0, 0.2, 1.0, -0.5])
+@pytest.mark.parametrize("scale", ["linear", "symmetric", "row"])
+def test_a_constant_map_has_a_range_and_an_explanation(value: float, scale: str) -> None:
+    attention = AttentionMap(list("ab"), np.full((2, 2), value), color_scale=scale)
+    low, high = attention.shown_range
+    assert np.isfinite([low, high]).all()
+    assert low < high
+    if scale != "row":
+        assert any(f"every weight is {value:g}" in note for note in attention._colors["notes"])
+
+
+def test_a_map_without_any_weight_has_a_range() -> None:
+    for scale in ("linear", "log", "row", "symmetric"):
+        low, high = AttentionMap(list("ab"), [], color_scale=scale).shown_range
+        assert low < high
+
+
+@pytest.mark.parametrize("bad", [(1, 0), (0.5, 0.5), (0, np.inf), (np.nan, 1), 3, "ab", (0, 1, 2)])
+def test_a_range_that_is_none_is_refused(bad: object) -> None:
+    with pytest.raises(ValueError, match="color_range"):
+        AttentionMap(list("ab"), np.eye(2), color_range=bad)
+
+
+def test_schemes_are_found_in_any_case_and_unknown_ones_get_the_close_names() -> None:
+    assert AttentionMap(["a"], [1], scheme="bLuEs").scheme == "Blues"
+    with pytest.raises(ValueError, match="close: .*Blues"):
+        AttentionMap(["a"], [1], scheme="Bluess")
+    with pytest.raises(ValueError, match="known: Blues"):
+        AttentionMap(["a"], [1], scheme="qqqqqqq")
+
+
+def test_every_scheme_is_a_table_of_256_colours() -> None:
+    for name in schemes.names():
+        scheme = schemes.find(name)
+        assert scheme.ramp.shape == (256, 3)
+        assert len(np.unique(scheme.ramp, axis=0)) > 60
+        if scheme.diverging:  # the middle is the lightest
+            assert scheme.ramp.sum(axis=1).argmax() in range(90, 166)
+    # d3's own values
+    assert schemes.find("Blues").ramp[0].tolist() == [247, 251, 255]
+    assert schemes.find("Blues").ramp[255].tolist() == [8, 48, 107]
+    assert schemes.find("Viridis").ramp[0].tolist() == [68, 1, 84]

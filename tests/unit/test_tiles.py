@@ -1,0 +1,72 @@
+"""What travels to the browser."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attnmap_widget import AttentionMap, State
+from attnmap_widget.states import cell_states
+from attnmap_widget.tiles import overview, tile
+
+
+def test_a_grid_of_a_million_cells_travels_whole_and_one_more_row_does_not() -> None:
+    whole = np.zeros((1024, 1024), dtype=np.float32)
+    assert tile(whole, np.zeros(whole.shape, dtype=np.uint8)).bin == (1, 1)
+    more = np.zeros((1025, 1024), dtype=np.float32)
+    assert tile(more, np.zeros(more.shape, dtype=np.uint8)).bin == (3, 2)
+
+
+def test_a_lone_spike_survives_with_its_true_position() -> None:
+    weights = np.zeros((4096, 4096), dtype=np.float32)
+    weights[4000, 17] = 1
+    attention = AttentionMap(range(4096), weights)
+    wire = attention.get_state("weights")["weights"]
+    pooled = np.frombuffer(wire["data"], dtype="<f4").reshape(wire["shape"])
+    at = np.frombuffer(wire["at"], dtype="<u4").reshape(wire["shape"])
+    assert pooled.shape == (512, 512)
+    assert (pooled == 1).sum() == 1
+    assert at[pooled == 1] == 4000 * 4096 + 17
+    assert "4096 × 4096" in attention.status
+
+
+@given(st.integers(1, 40), st.integers(1, 40), st.integers(1, 9), st.integers(0, 2**32 - 1))
+def test_each_pooled_cell_is_the_largest_weight_of_its_bin(
+    queries: int, keys: int, limit: int, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    values = rng.normal(size=(queries, keys)).astype(np.float32)
+    values[rng.random(values.shape) < 0.2] = np.nan
+    missing = np.isnan(values)
+    states = cell_states(values, missing)
+    pooled = overview(values, states, limit)
+    rows, columns = pooled.bin
+    assert pooled.at is not None
+    assert max(pooled.values.shape) <= limit
+    for row in range(pooled.values.shape[0]):
+        for column in range(pooled.values.shape[1]):
+            q, k = row * rows, column * columns
+            there = values[q : q + rows, k : k + columns]
+            query, key = divmod(int(pooled.at[row, column]), keys)
+            assert q <= query < q + rows
+            assert k <= key < k + columns
+            np.testing.assert_equal(pooled.values[row, column], values[query, key])
+            assert pooled.states[row, column] == states[query, key]
+            if not np.isnan(there).all():
+                assert abs(pooled.values[row, column]) == np.nanmax(np.abs(there))
+
+
+def test_states_travel_only_where_a_cell_is_not_a_plain_weight() -> None:
+    plain = AttentionMap(list("ab"), [[1, 0], [0.5, 0.5]])
+    assert plain.get_state("weights")["weights"]["states"] is None
+    causal = AttentionMap(list("ab"), [[1, 0], [0.5, 0.5]], causal=True)
+    wire = causal.get_state("weights")["weights"]
+    assert list(wire["states"]) == [0, State.CANNOT_LOOK, 0, 0]
+
+
+def test_no_list_of_numbers_and_no_nan_in_the_json_part() -> None:
+    attention = AttentionMap(range(60), np.full((60, 60), np.nan))
+    wire = attention.get_state("weights")["weights"]
+    assert isinstance(wire["data"], bytes)
+    assert all(len(part) <= 4 for part in wire.values() if isinstance(part, list))
