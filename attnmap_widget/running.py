@@ -1,0 +1,123 @@
+"""`explore`: from a model and its inputs to an explorer in one line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import ipywidgets
+import torch
+
+from .capturing import Capture, capture
+from .explorer import AttentionExplorer
+
+
+def explore(
+    model: torch.nn.Module,
+    inputs: str | Mapping[str, Any] | torch.Tensor | tuple[Any, ...] | Callable[[], Any],
+    *,
+    tokenizer: Any = None,
+    tokens: Any = None,
+    queries: Any = None,
+    **options: Any,
+) -> AttentionExplorer:
+    """Run `model` on `inputs` once and explore its attention.
+
+    Parameters
+    ----------
+    model:
+        Any torch model, on any attention backend. It runs in eval mode without gradients and gets
+        its mode back.
+    inputs:
+        A string (with `tokenizer`), a mapping (`model(**inputs)`), a tensor or tuple
+        (`model(*inputs)`), or a function that runs the model (`lambda: model.generate(**inputs)`).
+    tokenizer:
+        Gives the tokens of a mapping's `input_ids`. With a string there is also a text box: a new
+        sentence captures again.
+    tokens, queries, **options:
+        As for `AttentionExplorer`.
+
+    Raises
+    ------
+    TypeError
+        a string without a tokenizer.
+    CaptureError
+        no attention was seen.
+    """
+    if isinstance(inputs, str) and tokenizer is None:
+        raise TypeError("explore: a string needs tokenizer=…; or give the model's inputs")
+    encoded = _encode(model, inputs, tokenizer) if isinstance(inputs, str) else inputs
+    cap = run(model, encoded)
+    if tokens is None and queries is None:
+        tokens, queries = token_lists(tokenizer, encoded)
+    explorer = AttentionExplorer(cap, tokens, queries, **options)
+    if isinstance(inputs, str):
+        _add_text_box(explorer, model, inputs, tokenizer)
+    return explorer
+
+
+def run(model: torch.nn.Module, inputs: Any) -> Capture:
+    """Capture one run of `model` on `inputs`, in eval mode and without gradients."""
+    with _evaluating(model), torch.no_grad(), capture(model) as cap:
+        if isinstance(inputs, Mapping):
+            model(**inputs)
+        elif isinstance(inputs, tuple):
+            model(*inputs)
+        elif callable(inputs) and not isinstance(inputs, torch.Tensor):
+            inputs()
+        else:
+            model(inputs)
+    return cap
+
+
+@contextmanager
+def _evaluating(model: torch.nn.Module) -> Iterator[None]:
+    """Eval mode for every part; each gets its own mode back, whatever the parts had."""
+    training = [module for module in model.modules() if module.training]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module in training:
+            module.training = True
+
+
+def _encode(model: torch.nn.Module, text: str, tokenizer: Any) -> Mapping[str, Any]:
+    encoded = tokenizer(text, return_tensors="pt")
+    device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
+    return {name: value.to(device) for name, value in encoded.items()}
+
+
+def token_lists(tokenizer: Any, inputs: Any) -> tuple[Any, Any]:
+    """(tokens, queries) by the ids in `inputs`, a list per batch item; None where there is none."""
+    if tokenizer is None or not isinstance(inputs, Mapping):
+        return None, None
+    lists = []
+    for name in ("input_ids", "decoder_input_ids"):
+        ids = inputs.get(name)
+        items = (
+            None if ids is None else [tokenizer.convert_ids_to_tokens(row) for row in ids.tolist()]
+        )
+        lists.append(items[0] if items is not None and len(items) == 1 else items)
+    return lists[0], lists[1]
+
+
+def _add_text_box(
+    explorer: AttentionExplorer, model: torch.nn.Module, text: str, tokenizer: Any
+) -> None:
+    box = ipywidgets.Text(
+        value=text, description="Text", continuous_update=False, layout={"width": "auto"}
+    )
+
+    def again(change: dict[str, Any]) -> None:
+        explorer.map.status = "running the model…"
+        try:
+            encoded = _encode(model, change["new"], tokenizer)
+            explorer.use(run(model, encoded), *token_lists(tokenizer, encoded))
+        except Exception as failure:  # noqa: BLE001 - the last good map stays, with the reason
+            explorer.error = explorer.map.error = str(failure) or repr(failure)
+            explorer.map.status = ""
+
+    box.observe(again, names="value")
+    explorer.children = (box, *explorer.children)
