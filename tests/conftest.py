@@ -1,0 +1,14 @@
+"""Settings of every test, Python or browser."""
+
+from __future__ import annotations
+
+import os
+
+from hypothesis import settings
+
+# The models that the tests read come as packages; a hub is never asked.
+os.environ["HF_HUB_OFFLINE"] = "1"
+
+# On a busy machine an example may be slow for no reason of its own.
+settings.register_profile("attnmap_widget", deadline=None, print_blob=True)
+settings.load_profile("attnmap_widget")
