@@ -1,0 +1,38 @@
+/** Puts the parts of the figure where the layout says. */
+
+import type { Layout } from "./layout";
+import { count } from "./numbers";
+import type { Scene } from "./scene";
+import { place, type View } from "./view";
+
+export function placeFigure(view: View, layout: Layout, font: number): void {
+	const { left, top, plot, columns } = layout;
+	const { style } = view.figure;
+	style.width = `${left + plot.width + 4}px`;
+	style.height = `${layout.height}px`;
+	view.root.dataset.narrow = String(layout.width < 560);
+	view.root.dataset.below = String(layout.below);
+	view.root.style.setProperty("--attnmap-left", `${left}px`);
+	view.root.style.setProperty("--attnmap-plot", `${plot.width}px`);
+	const below = top + plot.height + 6;
+	place(view.grid, { x: left, y: top, width: plot.width, height: plot.height });
+	place(view.rowLabels, { x: 0, y: top, width: left - 8, height: plot.height });
+	place(view.columnLabels, { x: left, y: below, width: plot.width, height: columns.height });
+	place(view.queryTitle, { x: 0, y: top, width: font * 1.5, height: plot.height });
+	const keyTop = below + columns.height + 4;
+	place(view.keyTitle, { x: left, y: keyTop, width: plot.width, height: font * 1.5 });
+}
+
+/** The canvases' boxes are set in CSS (all of the grid); here everything that is said about them. */
+export function describeGrid(view: View, scene: Scene, title: string): void {
+	const [queries, keys] = scene.tile.size;
+	const [rows, columns] = scene.tile.bin;
+	const size = `${count(queries, "query", "queries")} × ${count(keys, "key")}`;
+	const bins = rows > 1 || columns > 1 ? `, ${rows} × ${columns} per cell` : "";
+	view.title.textContent = title;
+	view.title.hidden = title === "";
+	view.size.textContent = size + bins;
+	view.grid.setAttribute("aria-rowcount", String(queries));
+	view.grid.setAttribute("aria-colcount", String(keys));
+	view.grid.setAttribute("aria-label", `${title || "Attention map"}: ${size}${bins}`);
+}

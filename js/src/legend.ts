@@ -1,0 +1,112 @@
+/** The ramp in use, its range, the states that occur and what else must be said about the scale. */
+
+import { hasPatterns, strokeOrFill, WARNING } from "./canvas";
+import { css, DIMMED, unpack } from "./color";
+import { State, type WireColors } from "./model";
+import { count, formatTick } from "./numbers";
+import { flatsOf, LEAK_WORDS, STATE_WORDS } from "./patterns";
+import type { Scene } from "./scene";
+import type { Survey } from "./tile";
+import { element } from "./view";
+
+/** `more` is said after the scale's own notes. */
+export function drawLegend(into: HTMLElement, scene: Scene, more: readonly string[]): void {
+	const { colors, survey, layout } = scene;
+	into.classList.toggle("attnmap-flat", layout.below);
+	const title = element("div", "legend-title");
+	title.textContent = colors.scale === "log" ? "weight (log scale)" : "weight";
+	const scale = element("div", "legend-scale", {}, [ramp(scene), ...ticks(colors)]);
+	const states = [...STATE_WORDS].filter(([state]) => occurs(survey, state));
+	const rows = states.map(([state, words]) => entry(words, state, swatch(scene, state)));
+	if (survey.leaks > 0) {
+		const words = `${LEAK_WORDS} (${count(survey.leaks, "cell")})`;
+		rows.push(entry(words, "leak", swatch(scene, null)));
+	}
+	const notes = [...colors.notes, ...more].map((text) => {
+		const note = element("p", "legend-note");
+		note.textContent = text;
+		return note;
+	});
+	const list = element("div", "legend-states", {}, rows);
+	into.replaceChildren(title, scale, ...(rows.length > 0 ? [list] : []), ...notes);
+}
+
+/** A leak is listed on its own. */
+function occurs(survey: Survey, state: number): boolean {
+	const found = survey.states[state] ?? 0;
+	return state === State.cannotLook ? found > survey.leaks : found > 0;
+}
+
+function ramp({ palette, layout: { below: flat } }: Scene): HTMLElement {
+	const canvas = element("canvas", "legend-ramp", { "aria-hidden": "true" });
+	canvas.width = flat ? 256 : 1;
+	canvas.height = flat ? 1 : 256;
+	const image = new ImageData(canvas.width, canvas.height);
+	const pixels = new Int32Array(image.data.buffer);
+	for (let i = 0; i < 256; i++) pixels[flat ? i : 255 - i] = palette[i] as number;
+	canvas.getContext("2d")?.putImageData(image, 0, 0);
+	return canvas;
+}
+
+function ticks(colors: WireColors): HTMLElement[] {
+	const [low, high] = colors.range;
+	const middle = colors.scale === "log" ? Math.sqrt(low * high) : (low + high) / 2;
+	const texts =
+		colors.scale === "row"
+			? [low < 0 ? "− largest of its row" : "0", low < 0 ? "0" : "half", "largest of its row"]
+			: [
+					(colors.clips[0] ? "≤ " : "") + formatTick(low),
+					formatTick(middle),
+					(colors.clips[1] ? "≥ " : "") + formatTick(high),
+				];
+	return texts.map((text, n) => {
+		const tick = element("span", "legend-tick", { "data-at": ["low", "middle", "high"][n] ?? "" });
+		tick.textContent = text;
+		return tick;
+	});
+}
+
+function entry(words: string, state: number | "leak", swatch: HTMLElement): HTMLElement {
+	const label = element("span", "legend-words");
+	label.textContent = words;
+	return element("div", "legend-state", { "data-state": String(state) }, [swatch, label]);
+}
+
+/** A cell of that state as the map draws it; null stands for a leak. */
+function swatch({ theme, palette, layout: { plot } }: Scene, state: number | null): HTMLElement {
+	const { ratio } = plot;
+	const side = 13;
+	const canvas = element("canvas", "legend-swatch", { "aria-hidden": "true" });
+	canvas.width = canvas.height = Math.round(side * ratio);
+	const pen = canvas.getContext("2d");
+	if (!pen) return canvas;
+	const path = new Path2D();
+	const half = ratio / 2;
+	path.roundRect(half, half, canvas.width - ratio, canvas.height - ratio, ratio);
+	const color = css(unpack(palette[150] ?? 0));
+	const grey = state === null ? 0 : (flatsOf(theme.dark)[state] ?? 0);
+	if (state === null) {
+		pen.fillStyle = color;
+		pen.fill(path);
+		pen.strokeStyle = WARNING[theme.dark ? "dark" : "light"];
+		pen.lineWidth = 1.5 * ratio;
+		pen.stroke(path);
+		return canvas;
+	}
+	if (!hasPatterns(plot) && grey !== 0) {
+		pen.fillStyle = css(unpack(grey));
+		pen.fill(path);
+	} else {
+		if (state === State.padding) {
+			pen.globalAlpha = DIMMED;
+			pen.fillStyle = color;
+			pen.fill(path);
+			pen.globalAlpha = 1;
+		}
+		strokeOrFill(pen, path, state, theme.dark, ratio);
+	}
+	pen.strokeStyle = theme.dark ? "rgb(201 209 217 / .3)" : "rgb(60 66 74 / .25)";
+	pen.lineWidth = ratio;
+	if (state !== State.empty) pen.stroke(path);
+	return canvas;
+}

@@ -1,0 +1,128 @@
+/**
+ * What Python sends and what the browser sends back, as types, and the one place
+ * where bytes become arrays. A test on the Python side compares the synced traits
+ * with `State`, so a name cannot change on one side alone.
+ */
+
+/** A cell's state; the codes are those of `attnmap_widget.weights.State`. */
+export const State = {
+	weight: 0,
+	zero: 1,
+	empty: 2,
+	cannotLook: 3,
+	noValidKey: 4,
+	padding: 5,
+	notYet: 6,
+} as const;
+
+/** However the host hands over a binary buffer. */
+export type Bytes = DataView | ArrayBuffer | Uint8Array;
+
+/** Readable labels by index; `raw` is the token as given, where it reads differently. */
+export interface Labels {
+	labels: string[];
+	raw: (string | null)[] | null;
+}
+
+/** One window of the grid. `bin` > 1 in a direction means max-pooled cells. */
+export interface WireTile {
+	/** queries and keys of the whole grid */
+	size: [number, number];
+	/** rows and columns of this tile */
+	shape: [number, number];
+	/** [q0, q1, k0, k1] in tokens */
+	window: [number, number, number, number];
+	/** queries and keys per cell of the tile */
+	bin: [number, number];
+	/** float32 little-endian, row by row; NaN where there is no weight */
+	data: Bytes;
+	/** uint8 per cell, or null when every cell is a plain weight or zero */
+	states: Bytes | null;
+	/** uint32 little-endian: query * keys + key of the largest weight in each pooled cell */
+	at: Bytes | null;
+}
+
+/** How a weight becomes a colour; all of it decided in Python. */
+export interface WireColors {
+	/** 256 RGB triples, low to high, as in a light theme */
+	ramp: Bytes;
+	diverging: boolean;
+	/** what `0` and `1` of the ramp stand for; in a log scale low > 0 */
+	range: [number, number];
+	scale: "linear" | "log" | "row";
+	/** true where weights lie beyond that end of the range */
+	clips: [boolean, boolean];
+	/** sentences for the legend: "key 0 is out of the scale" */
+	notes: string[];
+}
+
+export type Cell = [query: number, key: number];
+
+/** The synced traits. */
+export interface State {
+	tokens: Labels;
+	/** null: the same as tokens */
+	queries: Labels | null;
+	weights: WireTile;
+	scheme: string;
+	show_values: boolean | null;
+	title: string;
+	class_name: string;
+	hover: Cell | null;
+	selection: Cell | null;
+	error: string;
+	status: string;
+	_colors: WireColors;
+	_checks: string[];
+}
+
+/** The host's side of the widget protocol: all that this front end asks of it. */
+export interface Model {
+	get<K extends keyof State>(name: K): State[K];
+	set<K extends keyof State>(name: K, value: State[K]): void;
+	save_changes(): void;
+	on(event: `change:${keyof State}`, callback: () => void): void;
+	off(event: `change:${keyof State}`, callback: () => void): void;
+}
+
+/** A decoded tile. `weights` and `states` are row by row, `shape` long. */
+export interface Tile {
+	size: [number, number];
+	shape: [number, number];
+	window: [number, number, number, number];
+	bin: [number, number];
+	weights: Float32Array;
+	states: Uint8Array | null;
+	at: Uint32Array | null;
+}
+
+/** The bytes themselves, without a copy, wherever they start in their buffer. */
+export function bytesOf(bytes: Bytes): Uint8Array {
+	return ArrayBuffer.isView(bytes)
+		? new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+		: new Uint8Array(bytes);
+}
+
+/** 4-byte numbers need an aligned start: copied only where the host's offset is not one. */
+function aligned(bytes: Bytes): Uint8Array {
+	const view = bytesOf(bytes);
+	return view.byteOffset % 4 === 0 ? view : view.slice();
+}
+
+export function decodeTile(wire: WireTile): Tile {
+	const data = aligned(wire.data);
+	const at = wire.at && aligned(wire.at);
+	return {
+		size: wire.size,
+		shape: wire.shape,
+		window: wire.window,
+		bin: wire.bin,
+		weights: new Float32Array(data.buffer, data.byteOffset, data.byteLength >> 2),
+		states: wire.states && bytesOf(wire.states),
+		at: at && new Uint32Array(at.buffer, at.byteOffset, at.byteLength >> 2),
+	};
+}
+
+export function sameCell(a: Cell | null, b: Cell | null): boolean {
+	return a === b || (a !== null && b !== null && a[0] === b[0] && a[1] === b[1]);
+}

@@ -1,0 +1,154 @@
+/** What a cell says: a reading is worked out once, then written, tipped or spoken. */
+
+import { type Cell, type Labels, State, sameCell, type Tile } from "./model";
+import { formatWeight, ordinal } from "./numbers";
+import { LEAK_WORDS, STATE_WORDS } from "./patterns";
+import {
+	cellAt,
+	counts,
+	hasWholeRows,
+	isLeak,
+	isPooled,
+	locate,
+	paddingSide,
+	type Spot,
+	stateAt,
+	weightAt,
+} from "./tile";
+
+export interface Name {
+	index: number;
+	label: string;
+	/** the token as given, where the label reads differently */
+	raw: string | null;
+}
+
+export interface Reading {
+	cell: Cell;
+	query: Name;
+	key: Name;
+	/** NaN: there is none */
+	weight: number;
+	/** what the cell is when it is no plain weight */
+	words: string | null;
+	/** the rest of the line */
+	notes: string[];
+}
+
+export const HINT = "Hover a cell to read it; click or Enter pins, arrows move, Escape clears";
+
+export function nameOf(labels: Labels, index: number): Name {
+	const label = labels.labels[index] ?? String(index);
+	const raw = labels.raw?.[index] ?? null;
+	return { index, label, raw: raw === label ? null : raw };
+}
+
+/** Null where there is no such cell in the grid. */
+export function readCell(
+	tile: Tile,
+	queries: Labels,
+	keys: Labels,
+	cell: Cell | null,
+): Reading | null {
+	if (cell === null) return null;
+	const [query, key] = cell;
+	if (query < 0 || key < 0 || query >= tile.size[0] || key >= tile.size[1]) return null;
+	const names = { cell, query: nameOf(queries, query), key: nameOf(keys, key) };
+	const spot = locate(tile, cell);
+	if (spot === null) return { ...names, weight: Number.NaN, words: "out of view", notes: [] };
+
+	const weight = weightAt(tile, spot);
+	const bin = isPooled(tile) ? `${tile.bin[0]} × ${tile.bin[1]} cells` : "";
+	const top = cellAt(tile, spot);
+	if (bin && !sameCell(top, cell)) {
+		const words = `among ${bin}, largest ${formatWeight(weight)} at (${top.join(", ")})`;
+		return { ...names, weight: Number.NaN, words, notes: [] };
+	}
+	const counted = counts(tile, spot);
+	const shown = counted || stateAt(tile, spot) === State.padding ? weight : Number.NaN;
+	const row = counted ? rowNotes(tile, spot[0], weight) : [];
+	const notes = bin ? [`largest of ${bin}`] : row;
+	return { ...names, weight: shown, words: wordsOf(tile, spot, weight), notes };
+}
+
+function wordsOf(tile: Tile, spot: Spot, weight: number): string | null {
+	const state = stateAt(tile, spot);
+	if (isLeak(state, weight)) return LEAK_WORDS;
+	return state === State.padding ? paddingSide(tile, spot) : (STATE_WORDS.get(state) ?? null);
+}
+
+/** Rank among the weights of the row, equals sharing it, and the row's sum as Python gives it. */
+function rowNotes(tile: Tile, row: number, weight: number): string[] {
+	let larger = 0;
+	let of = 0;
+	let sum = 0;
+	for (let column = 0; column < tile.shape[1]; column++) {
+		const other = weightAt(tile, [row, column]);
+		if (!Number.isNaN(other)) sum += other;
+		if (!counts(tile, [row, column])) continue;
+		of++;
+		if (other > weight) larger++;
+	}
+	const whole = hasWholeRows(tile);
+	const rank = `${ordinal(larger + 1)} of ${of} in ${whole ? "its row" : "view"}`;
+	return whole ? [rank, `row sums to ${formatWeight(Math.abs(sum) < 1e-6 ? 0 : sum)}`] : [rank];
+}
+
+interface Piece {
+	text: string;
+	kind: "strong" | "muted" | "plain" | "token";
+}
+
+function tokenPieces(name: Name): Piece[] {
+	const pieces: Piece[] = [{ text: name.label, kind: "token" }];
+	if (name.raw !== null) pieces.push({ text: ` “${name.raw}”`, kind: "muted" });
+	return [...pieces, { text: ` (${name.index})`, kind: "muted" }];
+}
+
+/** "it (9) looks at trophy (1) 0.41 · 1st of 10 in its row · row sums to 1.00" */
+export function sentence(reading: Reading): Piece[] {
+	const weighted = !Number.isNaN(reading.weight);
+	const pieces = tokenPieces(reading.query);
+	pieces.push({ text: weighted ? " looks at " : " → ", kind: "plain" });
+	pieces.push(...tokenPieces(reading.key));
+	if (weighted) pieces.push({ text: ` ${formatWeight(reading.weight)}`, kind: "strong" });
+	const rest = reading.words === null ? reading.notes : [reading.words, ...reading.notes];
+	for (const note of rest) pieces.push({ text: ` · ${note}`, kind: "muted" });
+	return pieces;
+}
+
+/** The same, briefly, for the focused cell of the grid. */
+export function spoken(reading: Reading): string {
+	const value = Number.isNaN(reading.weight) ? "" : formatWeight(reading.weight);
+	const said = [value, reading.words ?? ""].filter(Boolean).join(", ");
+	const { query, key } = reading;
+	return `${query.label} (${query.index}) → ${key.label} (${key.index}): ${said}`;
+}
+
+/** Writes pieces of text; whatever a token holds, it stays text. */
+export function write(into: HTMLElement, pieces: readonly Piece[]): void {
+	into.replaceChildren(
+		...pieces.map(({ text, kind }) => {
+			if (kind === "plain") return document.createTextNode(text);
+			const tag = kind === "token" ? "bdi" : kind === "strong" ? "b" : "span";
+			const element = document.createElement(tag);
+			element.className = `attnmap-${kind}`;
+			element.textContent = text;
+			return element;
+		}),
+	);
+}
+
+export function writeReading(into: HTMLElement, reading: Reading | null): void {
+	write(into, reading ? sentence(reading) : [{ text: HINT, kind: "muted" }]);
+}
+
+export function writeTip(into: HTMLElement, reading: Reading): void {
+	const said = Number.isNaN(reading.weight) ? (reading.words ?? "") : formatWeight(reading.weight);
+	write(into, [
+		{ text: reading.query.label, kind: "token" },
+		{ text: " → ", kind: "muted" },
+		{ text: reading.key.label, kind: "token" },
+		{ text: said, kind: "strong" },
+	]);
+}

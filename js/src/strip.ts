@@ -1,0 +1,129 @@
+/**
+ * The tokens as running text. A query shades the keys by its row, a key shades the queries by its
+ * column; a click locks that. With nothing pointed at it follows the current cell of the map.
+ */
+
+import { css, inkOn, type Rgb } from "./color";
+import type { Labels } from "./model";
+import { nameOf } from "./readout";
+import type { Spot } from "./tile";
+import { element } from "./view";
+
+export interface StripInput {
+	queries: Labels;
+	keys: Labels;
+	/** queries and keys; null: too many to read along */
+	size: readonly [number, number] | null;
+	/** what the map shows for a cell; null where it has no colour */
+	shade(spot: Spot): Rgb | null;
+}
+
+export interface Strip {
+	draw(input: StripInput): void;
+	/** the query of the map's current cell */
+	follow(query: number | null): void;
+}
+
+type Side = "query" | "key";
+interface Target {
+	side: Side;
+	index: number;
+}
+
+export const STRIP_LIMIT = 512;
+
+export function createStrip(details: HTMLDetailsElement, signal: AbortSignal): Strip {
+	let input: StripInput | null = null;
+	let hovered: Target | null = null;
+	let locked: Target | null = null;
+	let followed: number | null = null;
+	let built = false;
+	const tokens: Record<Side, HTMLElement[]> = { query: [], key: [] };
+
+	const summary = document.createElement("summary");
+	summary.textContent = "Read along the tokens";
+	const lines: Record<Side, HTMLElement> = {
+		query: element("div", "strip-line", { "data-side": "query" }),
+		key: element("div", "strip-line", { "data-side": "key" }),
+	};
+	details.append(summary, lines.query, lines.key);
+
+	const build = (side: Side, caption: string, labels: Labels, count: number) => {
+		tokens[side] = Array.from({ length: count }, (_, index) => {
+			const token = element("span", "strip-token", { dir: "auto", "data-index": String(index) });
+			token.textContent = nameOf(labels, index).label;
+			return token;
+		});
+		const title = element("span", "strip-title");
+		title.textContent = caption;
+		lines[side].replaceChildren(title, ...tokens[side]);
+	};
+
+	const shade = () => {
+		if (!details.open || input?.size == null) return;
+		if (!built) {
+			build("query", "Query", input.queries, input.size[0]);
+			build("key", "Key", input.keys, input.size[1]);
+			built = true;
+		}
+		const fallback: Target | null = followed === null ? null : { side: "query", index: followed };
+		const target = locked ?? hovered ?? fallback;
+		for (const side of ["query", "key"] as const) {
+			tokens[side].forEach((token, index) => {
+				const own = target?.side === side;
+				const spot: Spot | null =
+					target === null || own
+						? null
+						: side === "key"
+							? [target.index, index]
+							: [index, target.index];
+				const color = spot && (input?.shade(spot) ?? null);
+				token.style.background = color ? css(color) : "";
+				token.style.color = color ? css(inkOn(color)) : "";
+				token.classList.toggle("attnmap-bold", own && target.index === index);
+				token.classList.toggle("attnmap-locked", own && locked?.index === index);
+			});
+		}
+	};
+
+	const targetOf = (event: Event): Target | null => {
+		const token = (event.target as Element).closest<HTMLElement>(".attnmap-strip-token");
+		const side = token?.parentElement?.dataset.side;
+		if (!token || (side !== "query" && side !== "key")) return null;
+		return { side, index: Number(token.dataset.index) };
+	};
+	const point = (event: Event) => {
+		hovered = event.type === "pointerleave" ? null : targetOf(event);
+		shade();
+	};
+	const lock = (event: Event) => {
+		const target = targetOf(event);
+		if (target === null) return;
+		const same = locked?.side === target.side && locked.index === target.index;
+		locked = same ? null : target;
+		shade();
+	};
+	for (const side of ["query", "key"] as const) {
+		lines[side].addEventListener("pointerover", point, { signal });
+		lines[side].addEventListener("pointerleave", point, { signal });
+		lines[side].addEventListener("click", lock, { signal });
+	}
+	details.addEventListener("toggle", shade, { signal });
+
+	return {
+		draw(next) {
+			const [rows, columns] = next.size ?? [0, 0];
+			if (input?.queries !== next.queries || input.keys !== next.keys) built = false;
+			if (tokens.query.length !== rows || tokens.key.length !== columns) built = false;
+			if (!built) locked = hovered = null;
+			input = next;
+			details.hidden = next.size === null;
+			shade();
+		},
+		follow(query) {
+			if (query === followed) return;
+			followed = query;
+			shade();
+		},
+	};
+}

@@ -1,0 +1,62 @@
+/** Whether the page around the widget is dark, and word of it when that changes. */
+
+import { luminance, type Rgb, WHITE } from "./color";
+
+export interface Theme {
+	dark: boolean;
+	/** what shows between the cells */
+	page: Rgb;
+	/** no background to go by was found: the widget brings its own */
+	own: boolean;
+}
+
+const DARK_PAGE: Rgb = [17, 21, 24];
+const SETTLED = 250;
+
+export function detectTheme(element: Element): Theme {
+	for (let at: Element | null = element.parentElement ?? hostOf(element); at; ) {
+		const [color, alpha] = parseColor(getComputedStyle(at).backgroundColor);
+		if (alpha > 0.5) return { dark: luminance(color) < 0.2, page: color, own: false };
+		at = at.parentElement ?? hostOf(at);
+	}
+	// Transparent all the way up, as in some editors' web views: light text means a dark page.
+	const [text] = parseColor(getComputedStyle(element.parentElement ?? element).color);
+	if (luminance(text) > 0.4) return { dark: true, page: DARK_PAGE, own: false };
+	const dark = matchMedia("(prefers-color-scheme: dark)").matches;
+	return { dark, page: dark ? DARK_PAGE : WHITE, own: dark };
+}
+
+function hostOf(element: Element): Element | null {
+	const root = element.getRootNode();
+	return root instanceof ShadowRoot ? root.host : null;
+}
+
+/** Any CSS colour: a canvas knows them all. */
+export function parseColor(color: string): [color: Rgb, alpha: number] {
+	const pen = new OffscreenCanvas(1, 1).getContext("2d");
+	if (!pen) return [WHITE, 0];
+	pen.fillStyle = color;
+	pen.fillRect(0, 0, 1, 1);
+	const [red = 255, green = 255, blue = 255, alpha = 0] = pen.getImageData(0, 0, 1, 1).data;
+	return [[red, green, blue], alpha / 255];
+}
+
+/** Calls back when the host may have changed its theme. Its styles may load a little later. */
+export function watchTheme(signal: AbortSignal, changed: () => void): void {
+	let timer = 0;
+	const check = () => {
+		changed();
+		clearTimeout(timer);
+		timer = window.setTimeout(changed, SETTLED);
+	};
+	const observer = new MutationObserver(check);
+	for (const element of [document.documentElement, document.body]) {
+		observer.observe(element, { attributes: true });
+	}
+	const queries = ["(prefers-color-scheme: dark)", "(forced-colors: active)"];
+	for (const query of queries) matchMedia(query).addEventListener("change", check, { signal });
+	signal.addEventListener("abort", () => {
+		observer.disconnect();
+		clearTimeout(timer);
+	});
+}

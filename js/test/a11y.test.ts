@@ -1,0 +1,70 @@
+import axeUrl from "axe-core/axe.min.js?url";
+import { beforeAll, expect, test } from "vitest";
+import { causalStates, labels, softmaxRows, stateOf, tileOf } from "./fixtures";
+import { frames, mount } from "./page";
+
+interface Axe {
+	run(
+		context: Element,
+		options?: object,
+	): Promise<{ violations: { id: string; nodes: { html: string; failureSummary?: string }[] }[] }>;
+}
+
+beforeAll(async () => {
+	const script = document.createElement("script");
+	script.src = axeUrl;
+	const loaded = new Promise((done) => script.addEventListener("load", done));
+	document.head.append(script);
+	await loaded;
+});
+
+test.each([
+	["light", "#fff", "#222"],
+	["dark", "#111518", "#ddd"],
+])(
+	"axe finds nothing in a %s theme: at rest, hovered, by keyboard, everything open",
+	async (_, background, color) => {
+		document.body.style.background = background;
+		document.body.style.color = color;
+		const rows = softmaxRows(12, 13, true);
+		const map = await mount(
+			stateOf(rows, {
+				title: "Layer 1",
+				tokens: labels(["the", "cat", ..."abcdefghijk"]),
+				weights: tileOf(rows, causalStates(12, 13)),
+				show_values: true,
+				error: "boom",
+				status: "busy",
+				_checks: ["one", "two"],
+			}),
+		);
+		const clean = async () => {
+			const { axe } = window as unknown as { axe: Axe };
+			const found = await axe.run(map.root);
+			expect(found.violations.map(({ id, nodes }) => [id, nodes.map((node) => node.html)])).toEqual(
+				[],
+			);
+		};
+		await clean();
+		await map.hover(3, 2);
+		await clean();
+		await map.press("ArrowDown");
+		await map.press("Enter");
+		for (const details of map.all("details")) (details as HTMLDetailsElement).open = true;
+		await frames(3);
+		await clean();
+	},
+);
+
+test("every control can be reached and named", async () => {
+	const map = await mount(stateOf(softmaxRows(3, 4), { _checks: ["one", "two"] }));
+	const focusable = map.all('[tabindex="0"], summary');
+	for (const element of focusable) {
+		expect(element.getAttribute("aria-label") ?? element.textContent).not.toBe("");
+	}
+	map.find(".attnmap-grid").focus({ focusVisible: true } as FocusOptions);
+	await frames();
+	const outline = getComputedStyle(map.find(".attnmap-grid"));
+	expect(outline.outlineStyle).toBe("solid");
+	expect(map.model.state.hover).toEqual([0, 0]);
+});

@@ -1,0 +1,80 @@
+import { expect, test } from "vitest";
+import { firstCell } from "../src/geometry";
+import { decodeTile, State, type Tile } from "../src/model";
+import { eachBand } from "../src/pool";
+import { softmaxRows, tileOf } from "./fixtures";
+
+/** The plain way: the largest magnitude in each pixel's block. */
+function plainly(rows: number[][], down: number, across: number): number[] {
+	const pooled: number[] = [];
+	for (let y = 0; y < down; y++)
+		for (let x = 0; x < across; x++) {
+			let best = Number.NaN;
+			for (let r = firstCell(y, down, rows.length); r < firstCell(y + 1, down, rows.length); r++) {
+				const columns = rows[r]?.length ?? 0;
+				for (let c = firstCell(x, across, columns); c < firstCell(x + 1, across, columns); c++) {
+					const weight = rows[r]?.[c] ?? Number.NaN;
+					if (Math.abs(weight) > Math.abs(best) || Number.isNaN(best)) best = weight;
+				}
+			}
+			pooled.push(Math.fround(best));
+		}
+	return pooled;
+}
+
+/** All bands, one after the other. */
+function shrink(tile: Tile, down: number, across: number) {
+	const weights: number[] = [];
+	const states: number[] = [];
+	let rows = 0;
+	eachBand(tile, [down, across], (band, first) => {
+		expect(first).toBe(weights.length);
+		weights.push(...band.weights);
+		states.push(...(band.states ?? []));
+		rows += band.shape[0];
+	});
+	return { rows, weights, states };
+}
+
+test.each([
+	[30, 50, 7, 11],
+	[50, 30, 49, 29],
+	[9, 200, 9, 60],
+	[200, 9, 60, 9],
+])("%i × %i in %i × %i pixels: as the plain way does it", (rows, columns, down, across) => {
+	const weights = softmaxRows(rows, columns).map((row, r) =>
+		row.map((weight, c) =>
+			(r * 7 + c) % 5 === 0 ? Number.NaN : (r + c) % 3 === 0 ? -weight : weight,
+		),
+	);
+	const pooled = shrink(decodeTile(tileOf(weights)), down, across);
+	expect(pooled.rows).toBe(down);
+	expect(pooled.weights).toEqual(plainly(weights, down, across));
+});
+
+test("a tile that fits is handed on as it is", () => {
+	const tile = decodeTile(tileOf(softmaxRows(4, 6)));
+	eachBand(tile, [4, 6], (band, first) => expect([band, first]).toEqual([tile, 0]));
+});
+
+test("weights win over states, states are kept where there is nothing else", () => {
+	const weights = Array.from({ length: 4 }, () => [0.1, 0, 0, 0.2, 0.9, 0.9, 0, 0.3]);
+	const states = weights.map(() => [
+		State.weight,
+		State.cannotLook,
+		State.cannotLook,
+		State.cannotLook,
+		State.padding,
+		State.padding,
+		State.notYet,
+		State.noValidKey,
+	]);
+	const pooled = shrink(decodeTile(tileOf(weights, states)), 4, 4);
+	expect(pooled.weights.slice(0, 4).map((w) => (Number.isNaN(w) ? null : w))).toEqual([
+		Math.fround(0.1),
+		Math.fround(0.2),
+		null,
+		null,
+	]);
+	expect(pooled.states.slice(0, 4)).toEqual([0, 0, State.padding, State.noValidKey]);
+});
