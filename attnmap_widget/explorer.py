@@ -118,6 +118,21 @@ class AttentionExplorer(ipywidgets.VBox):  # type: ignore[misc]
         """The `ipywidgets.Dropdown` for the head."""
         return self._selectors["head"]
 
+    @property
+    def kind_selector(self) -> Selector:
+        """The `ipywidgets.Dropdown` for the kind; hidden where there is one only."""
+        return self._selectors["kind"]
+
+    @property
+    def batch_selector(self) -> Selector:
+        """The `ipywidgets.Dropdown` for the batch item; hidden where there is one only."""
+        return self._selectors["batch"]
+
+    @property
+    def step_selector(self) -> Selector:
+        """The `ipywidgets.Dropdown` for the step of a generation; hidden where there is one."""
+        return self._selectors["step"]
+
     def use(self, source: Any, tokens: Any = None, queries: Any = None, **reading: Any) -> None:
         """Explore another source; `reading` is axes, or layers and heads, as in the constructor.
 

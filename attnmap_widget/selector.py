@@ -23,7 +23,12 @@ class Selector(ipywidgets.Dropdown):  # type: ignore[misc]
         self._from_browser = False
         self._offering = False
         self._wanted: Any = None
-        super().__init__(options=[("", None)], description=description, layout={"width": "auto"})
+        super().__init__(
+            options=[("", None)],
+            description=description,
+            layout={"width": "auto"},
+            style={"description_width": "initial"},
+        )
 
     def offer(self, values: Iterable[Any], value: Any) -> None:
         """Offer `values`, with `value` chosen; no choice of the user is reported for it."""

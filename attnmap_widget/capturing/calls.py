@@ -1,0 +1,170 @@
+"""One attention call, as users see it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from attnmap_widget.errors import CaptureError
+
+from .memory import require
+from .naming import Tower
+from .records import Record, Shape, Source
+from .session import SESSION
+
+Head = int | str | None
+# Scores are rebuilt in blocks of rows of at most this many cells: 16 MB in float32.
+_BLOCK_CELLS = 1 << 22
+
+
+@dataclass(slots=True, eq=False)
+class AttentionCall:
+    """One call of attention: weights from queries to keys, for every head and batch item.
+
+    layer: true block number; name: dotted name of the module that made the call ("" for code
+    outside any module); step: 0 for the first forward inside the capture, 1 for the second
+    (generate: one per token); kind: "self", "cross", "encoder", "decoder" or a tower's name.
+    """
+
+    layer: int
+    name: str
+    step: int
+    tower: Tower = field(repr=False)
+    cross: bool = field(repr=False)
+    part: int = field(repr=False)
+    record: Record = field(repr=False)
+    kind: str = "self"
+
+    @property
+    def shape(self) -> Shape:
+        """(batch, heads, queries, keys)."""
+        return self.record.shape
+
+    @property
+    def source(self) -> Source:
+        """Either "rebuilt" from the model's q and k on demand, or "model": its own weights."""
+        return self.record.source
+
+    def weights(
+        self,
+        head: Head = None,
+        batch: int = 0,
+        queries: slice = slice(None),
+        keys: slice = slice(None),
+    ) -> Tensor:
+        """Softmax weights before dropout, float32 on the CPU.
+
+        Shape (queries, keys) for one head, for "mean" and "max" over the heads; (heads, queries,
+        keys) for ``head=None``. Only what is asked for is rebuilt.
+
+        Raises ValueError for a head or batch item that does not exist and CaptureError where the
+        result would not fit into memory or the model overwrote its keys in the meantime.
+        """
+        batch = self._index("batch item", batch, self.shape[0])
+        rows, columns = span("queries", queries, self.shape[2]), span("keys", keys, self.shape[3])
+        heads = self._heads(head)
+        if self.record.overwritten():
+            raise CaptureError(
+                f"the model has overwritten the queries or keys of {self._title()} in place since "
+                "the capture, so its weights are gone; read them before the model runs again"
+            )
+        size = (len(rows), len(columns))
+        require((len(heads) if head is None else 1, *size))
+        out = torch.empty((len(heads), *size) if head is None else size)
+        with self._reading():
+            if head is None:
+                for place, index in enumerate(heads):
+                    self._fill(out[place], batch, index, rows, columns)
+            elif len(heads) == 1 and isinstance(head, int):
+                self._fill(out, batch, heads[0], rows, columns)
+            else:
+                self._reduce(out, batch, str(head), rows, columns)
+        return out
+
+    def allowed(self, head: int = 0, batch: int = 0) -> Tensor | None:
+        """Where the model's own mask lets a query look at a key: bool (queries, keys) on the CPU.
+
+        None where the record cannot know (source "model") or where everything is allowed. A score
+        of -inf, of the type's most negative number or of another mask constant means "may not
+        look".
+        """
+        batch = self._index("batch item", batch, self.shape[0])
+        index = self._heads(head)[0]
+        rows, keys = slice(0, self.shape[2], 1), slice(0, self.shape[3], 1)
+        with self._reading():
+            allowed = self.record.allowed(batch, index, rows, keys)
+            return None if allowed is None else allowed.to("cpu")
+
+    # ------------------------------------------------------------------ inside
+
+    def _fill(self, out: Tensor, batch: int, head: int, rows: range, keys: range) -> None:
+        for block, part in self._blocks(rows):
+            weights = self.record.rows(batch, head, part)
+            out[block] = weights[:, keys.start : keys.stop : keys.step].to(out)
+
+    def _reduce(self, out: Tensor, batch: int, how: str, rows: range, keys: range) -> None:
+        heads = self.shape[1]
+        for block, part in self._blocks(rows):
+            total: Tensor | None = None
+            for head in range(heads):
+                weights = self.record.rows(batch, head, part)[:, keys.start : keys.stop : keys.step]
+                weights = weights.to(torch.float32)
+                if total is None:
+                    total = weights.clone()
+                elif how == "mean":
+                    total += weights
+                else:
+                    torch.maximum(total, weights, out=total)
+            assert total is not None
+            out[block] = (total / heads if how == "mean" else total).to(out)
+
+    def _blocks(self, rows: range) -> Iterator[tuple[slice, slice]]:
+        """Blocks of rows: where they go in the result, and which rows of the call they are."""
+        count = max(1, _BLOCK_CELLS // max(1, self.shape[3]))
+        for start in range(0, len(rows), count):
+            part = rows[start : start + count]
+            yield slice(start, start + len(part)), slice(part.start, part.stop, part.step)
+
+    def _heads(self, head: Head) -> list[int]:
+        count = self.shape[1]
+        if head is None or head in ("mean", "max"):
+            return list(range(count))
+        if isinstance(head, str):
+            raise ValueError(
+                f'head {head!r}: {self._title()} takes 0 to {count - 1}, "mean" or "max"'
+            )
+        return [self._index("head", head, count)]
+
+    def _index(self, what: str, value: int, count: int) -> int:
+        # bool is an int to Python; True as a head is a slip, not head 1.
+        if isinstance(value, bool) or not hasattr(value, "__index__"):
+            raise ValueError(
+                f"{what} {value!r} is not a number; {self._title()} has 0 to {count - 1}"
+            )
+        if not 0 <= value.__index__() < count:
+            raise ValueError(f"{what} {value}: {self._title()} has 0 to {count - 1}")
+        return value.__index__()
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """Rebuilding is not part of what is captured; autocast and autograd have no say in it."""
+        device = self.record.tensors()[0].device.type
+        with SESSION.quiet(), torch.autocast(device, enabled=False):
+            yield
+
+    def _title(self) -> str:
+        return f"layer {self.layer} ({self.name or 'code outside any module'})"
+
+
+def span(what: str, part: slice, length: int) -> range:
+    """The positions that a forward slice picks out of ``length``; ValueError for others."""
+    if not isinstance(part, slice):
+        raise ValueError(f"{what}={part!r}: give a slice, such as slice(-8, None)")
+    found = range(*part.indices(length))
+    if found.step < 0:
+        raise ValueError(f"{what}={part!r}: the step must be positive")
+    return found if found else range(0)

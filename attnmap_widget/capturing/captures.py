@@ -1,0 +1,270 @@
+"""``capture``: read the attention of any torch code that runs inside a with block."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from types import TracebackType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from attnmap_widget.errors import CaptureError
+
+from . import assemble, listening
+from .calls import AttentionCall, Head
+from .diagnose import nothing_captured
+from .recorder import Recorder
+from .records import storage_bytes
+
+
+class Capture:
+    """Attention calls of one model, recorded inside ``with capture(model) as cap:``.
+
+    The model runs as it would without: same backend, same mode, bit-identical output. Kept are
+    references to its queries, keys and masks, from which any head's weights are rebuilt when they
+    are read. Everything that reads raises CaptureError where nothing was captured, and ValueError,
+    listing what there is, for a layer, head, kind, batch item or step that does not exist.
+    """
+
+    def __init__(self, model: nn.Module | None, layers: frozenset[int] | None) -> None:
+        self._model = model
+        self._layers = layers
+        self._recorder: Recorder | None = None
+        self._silence = ""
+        self._open = False
+        self._finished = 0
+
+    # ------------------------------------------------------------------ the with block
+
+    def __enter__(self) -> Capture:
+        if self._open or self._recorder is not None:
+            raise RuntimeError("this capture was used already; call capture() again")
+        self._recorder = Recorder(self._model, self._layers)
+        listening.start(self._recorder)
+        self._open = True
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        recorder = self._need()
+        listening.stop(recorder)
+        self._open = False
+        self._finish()
+        self._silence = self._why_nothing()
+        # The model's modules are not kept: only names and tensors of the calls.
+        recorder.forget_model()
+        self._model = None
+
+    def close(self) -> None:
+        """Drop all records and the memory they hold."""
+        if self._recorder is not None:
+            self._recorder.calls.clear()
+            self._silence = "this capture was closed and its records dropped"
+
+    # ------------------------------------------------------------------ what there is
+
+    @property
+    def calls(self) -> list[AttentionCall]:
+        """Every recorded call in the order of execution; empty where nothing was captured."""
+        self._finish()
+        return [] if self._recorder is None else list(self._recorder.calls)
+
+    @property
+    def layers(self) -> list[int]:
+        """True block numbers with attention, sorted: [1, 3] in a mamba/attention hybrid."""
+        return sorted({call.layer for call in self._calls()})
+
+    def kinds(self, layer: int) -> list[str]:
+        """Kinds of attention in a layer: "self", "cross", "encoder", "decoder" or a tower."""
+        return list(dict.fromkeys(call.kind for call in self._of_layer(layer)))
+
+    def find(self, layer: int, kind: str | None = None) -> list[AttentionCall]:
+        """The calls of a layer, one per step; ``kind`` None is the only one the layer has."""
+        calls = self._of_layer(layer)
+        kinds = list(dict.fromkeys(call.kind for call in calls))
+        if kind is None and len(kinds) > 1:
+            raise ValueError(
+                f"layer {layer} has several kinds of attention, choose kind= from {kinds}"
+            )
+        if kind is not None and kind not in kinds:
+            raise ValueError(f"kind {kind!r}: layer {layer} has {kinds}")
+        return [call for call in calls if kind is None or call.kind == kind]
+
+    def heads(self, layer: int, kind: str | None = None) -> int:
+        """How many heads the layer has."""
+        return self.find(layer, kind)[0].shape[1]
+
+    def batch_size(self, layer: int, kind: str | None = None) -> int:
+        """How many batch items the layer's attention saw (windows, where it is windowed)."""
+        return self.find(layer, kind)[0].shape[0]
+
+    def steps(self, layer: int, kind: str | None = None) -> int:
+        """How many forwards of the layer were recorded: 1, or one per token of a generate."""
+        return len(self.find(layer, kind))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the records keep alive, each storage counted once."""
+        return storage_bytes([call.record for call in self.calls])
+
+    # ------------------------------------------------------------------ reading
+
+    def weights(  # noqa: PLR0917 (the public signature)
+        self,
+        layer: int,
+        head: Head,
+        batch: int = 0,
+        kind: str | None = None,
+        step: int | None = None,
+        queries: slice = slice(None),
+        keys: slice = slice(None),
+    ) -> Tensor:
+        """Softmax weights, float32 on the CPU: ([heads,] queries, keys).
+
+        ``head``: a number, "mean" or "max" over the heads, or None for all. ``step``: one forward
+        of several; None puts the steps of a generate into one map with true positions, where keys
+        that did not exist yet are NaN, and refuses steps that make no common map (ValueError).
+        """
+        calls = self._steps(layer, kind, step)
+        if len(calls) == 1:
+            return calls[0].weights(head, batch, queries, keys)
+        placed = self._placed(calls, batch)
+        return assemble.assembled(placed, head, batch, queries, keys)
+
+    def allowed(
+        self,
+        layer: int,
+        head: int | str = 0,
+        batch: int = 0,
+        kind: str | None = None,
+        step: int | None = None,
+    ) -> Tensor | None:
+        """Where the model's own mask lets a query look at a key: bool (queries, keys), or None.
+
+        None: not known, or nothing is masked. For "mean" and "max" it is the first head's. In a
+        map of several steps, keys that did not exist yet count as allowed (their weight is NaN).
+        """
+        index = 0 if head in ("mean", "max") else head
+        calls = self._steps(layer, kind, step)
+        if len(calls) == 1:
+            return calls[0].allowed(index, batch)  # type: ignore[arg-type]
+        return assemble.assembled_mask(self._placed(calls, batch), index, batch)  # type: ignore[arg-type]
+
+    def explore(self, tokens: Any = None, **options: Any) -> Any:
+        """An AttentionExplorer of this capture: dropdowns for layer and head above a map."""
+        from attnmap_widget.explorer import AttentionExplorer
+
+        return AttentionExplorer(self, tokens, **options)
+
+    def __repr__(self) -> str:
+        layers = sorted({call.layer for call in self.calls})
+        return f"<Capture of {len(self.calls)} attention calls, layers {layers}>"
+
+    # ------------------------------------------------------------------ inside
+
+    def _need(self) -> Recorder:
+        if self._recorder is None:
+            raise CaptureError(
+                "nothing ran yet: use it as `with capture(model) as cap: model(inputs)`"
+            )
+        return self._recorder
+
+    def _finish(self) -> None:
+        recorder = self._recorder
+        if recorder is not None and len(recorder.calls) != self._finished:
+            recorder.finish()
+            self._finished = len(recorder.calls)
+
+    def _why_nothing(self) -> str:
+        recorder = self._need()
+        seen = sorted(recorder.layers_seen)
+        if seen and self._layers is not None:
+            return (
+                f"layers={sorted(self._layers)} do not exist: attention was seen in layers {seen}"
+            )
+        return recorder.explain(lambda names: nothing_captured(names, recorder.problems, ""))
+
+    def _calls(self) -> list[AttentionCall]:
+        recorder = self._need()
+        if not recorder.calls:
+            raise CaptureError(self._silence or self._why_nothing())
+        missing = sorted((self._layers or frozenset()) - recorder.layers_seen)
+        if missing:
+            seen = sorted(recorder.layers_seen)
+            raise CaptureError(
+                f"layers={missing} do not exist: attention was seen in layers {seen}"
+            )
+        self._finish()
+        return recorder.calls
+
+    def _of_layer(self, layer: int) -> list[AttentionCall]:
+        calls = self._calls()
+        numbers = sorted({call.layer for call in calls})
+        if isinstance(layer, bool) or layer not in numbers:
+            raise ValueError(
+                f"layer {layer!r}: layers with attention are {', '.join(map(str, numbers))}"
+            )
+        return [call for call in calls if call.layer == layer]
+
+    def _steps(self, layer: int, kind: str | None, step: int | None) -> list[AttentionCall]:
+        calls = self.find(layer, kind)
+        if step is None:
+            return calls
+        chosen = [] if isinstance(step, bool) else [call for call in calls if call.step == step]
+        if not chosen:
+            raise ValueError(f"step {step!r}: layer {layer} has {[call.step for call in calls]}")
+        return chosen
+
+    def _placed(self, calls: list[AttentionCall], batch: int) -> list[assemble.Placed]:
+        title = f"layer {calls[0].layer} ({calls[0].kind})"
+        if len({call.step for call in calls}) < len(calls):
+            raise ValueError(f"{title} has several calls in one step; read them from cap.calls")
+        placed = assemble.place(calls, title)
+        calls[0]._index("batch item", batch, calls[0].shape[0])
+        assemble.check_order(placed, batch, title)
+        return placed
+
+
+def capture(model: nn.Module | None = None, *, layers: Iterable[int] | None = None) -> Capture:
+    """Record the attention of a model, or of any torch code, inside a with block.
+
+    model: the torch module to watch; None watches all torch code of this thread, also code without
+    any module. layers: true block numbers to keep; tensors of other layers are not held on to.
+
+    Raises TypeError for a model that is no torch module, CaptureError for one that runs outside
+    Python (TorchScript).
+    """
+    _refuse(model)
+    wanted = None
+    if layers is not None:
+        wanted = frozenset(layers)
+        numbers: Iterable[object] = wanted
+        if not all(isinstance(layer, int) and not isinstance(layer, bool) for layer in numbers):
+            raise ValueError(
+                f"layers={sorted(map(repr, wanted))}: give block numbers such as [0, 11]"
+            )
+    return Capture(model, wanted)
+
+
+def _refuse(model: object) -> None:
+    """Raise for what is no module of torch's Python side, and say why and what would do."""
+    if model is None:
+        return
+    if isinstance(model, (torch.jit.ScriptModule, torch.jit.ScriptFunction)):
+        raise CaptureError(
+            "a TorchScript module runs outside Python, where its attention cannot be read: capture "
+            "the nn.Module it was made from"
+        )
+    if isinstance(model, nn.Module):
+        return
+    hint = ""
+    if isinstance(getattr(model, "model", None), nn.Module):
+        hint = "; its .model is one, capture that"
+    elif "onnx" in type(model).__module__.lower():
+        hint = ": ONNX runs outside torch, where attention cannot be read"
+    raise TypeError(f"capture takes a torch.nn.Module, not {type(model).__name__}{hint}")

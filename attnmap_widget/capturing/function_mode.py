@@ -1,0 +1,221 @@
+"""The interceptor for torch itself: SDPA, multi-head attention, and every spelling of softmax.
+
+A function mode sees each torch function on its way in, whoever calls it and under whatever name it
+was imported. It calls the function with the very same arguments, so results stay what they were.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Sequence
+from typing import Any
+
+from torch import Tensor
+from torch._ops import HigherOrderOperator
+from torch.overrides import TorchFunctionMode
+
+from . import emit, flex, fused, sdpa
+from . import functions as fn
+from .provenance import Provenance, Scores
+from .rules import RULES
+from .session import SESSION
+
+
+class CaptureMode(TorchFunctionMode):
+    """Listens to torch functions in one thread for all captures that are open in it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.provenance = Provenance(RULES)
+
+    def __torch_function__(
+        self,
+        func: fn.Function,
+        types: Sequence[type],
+        args: Sequence[Any] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        kwargs = kwargs or {}
+        if not SESSION.listening:
+            return func(*args, **kwargs)
+        handler = _flex if _is_flex(func) else _HANDLERS.get(func)
+        if handler is not None:
+            return handler(self, func, args, kwargs)
+        out = func(*args, **kwargs)
+        emit.guarded(lambda: self._follow(func, args, kwargs, out), _name(func))
+        return out
+
+    def _follow(
+        self, func: fn.Function, args: Sequence[Any], kwargs: dict[str, Any], out: Any
+    ) -> None:
+        if func in fn.WRITE:
+            self.provenance.write_to(args[0])
+        else:
+            self.provenance.follow(func, args, kwargs, out)
+
+    def attention(self, scores: Scores, weights: Tensor) -> None:
+        """Softmax has formed weights from followed scores: record them."""
+        if not emit.recordable(weights, scores.queries, scores.keys):
+            return
+        running = SESSION.running()
+        square = weights.shape[-1] == weights.shape[-2]
+        found = emit.places(running, square)
+        if found:
+            with SESSION.quiet():
+                emit.keep(found, emit.softmax_record(scores, weights, running))
+
+
+def _softmax(
+    mode: CaptureMode, func: fn.Function, args: Sequence[Any], kwargs: dict[str, Any]
+) -> Any:
+    scores = mode.provenance.known(args[0] if args else kwargs.get("input"))
+    out = func(*args, **kwargs)
+    if scores is not None and scores.stage == "scores":
+        dim = kwargs.get("dim", args[1] if len(args) > 1 else None)
+        emit.guarded(lambda: _softmaxed(mode, scores, out, dim), "softmax")
+    return out
+
+
+def _softmaxed(mode: CaptureMode, scores: Scores, out: Tensor, dim: int | None) -> None:
+    if dim is None or out.ndim < 2:
+        return
+    dim = dim % out.ndim
+    if dim == out.ndim - 1:
+        mode.attention(scores, out)
+    elif dim == out.ndim - 2:
+        mode.attention(scores.transposed(), out.transpose(-1, -2))
+    mode.provenance.weights.put(out, True)
+
+
+def _log_softmax(
+    mode: CaptureMode, func: fn.Function, args: Sequence[Any], kwargs: dict[str, Any]
+) -> Any:
+    scores = mode.provenance.known(args[0] if args else kwargs.get("input"))
+    out = func(*args, **kwargs)
+    dim = kwargs.get("dim", args[1] if len(args) > 1 else None)
+    if scores is not None and scores.stage == "scores" and dim in (-1, out.ndim - 1):
+        emit.guarded(lambda: mode.provenance.mark(out, scores, "log"), "log_softmax")
+    return out
+
+
+def _exp(mode: CaptureMode, func: fn.Function, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    scores = mode.provenance.known(args[0])
+    out = func(*args, **kwargs)
+
+    def note() -> None:
+        if scores is not None and scores.stage == "log":
+            mode.attention(scores, out)
+            mode.provenance.weights.put(out, True)
+        else:
+            mode.provenance.follow(func, args, kwargs, out)
+
+    emit.guarded(note, "exp")
+    return out
+
+
+def _divide(
+    mode: CaptureMode, func: fn.Function, args: Sequence[Any], kwargs: dict[str, Any]
+) -> Any:
+    above, below = mode.provenance.known(args[0]), None
+    if above is not None and above.stage == "exp":
+        below = mode.provenance.known(args[1] if len(args) > 1 else kwargs.get("other"))
+    out = func(*args, **kwargs)
+
+    def note() -> None:
+        if above is not None and below is not None and below.stage == "sum":
+            mode.attention(above, out)
+            mode.provenance.weights.put(out, True)
+        else:
+            mode.provenance.follow(func, args, kwargs, out)
+
+    emit.guarded(note, "div")
+    return out
+
+
+def _multi_head(
+    mode: CaptureMode, func: fn.Function, args: Sequence[Any], kwargs: dict[str, Any]
+) -> Any:
+    """Run the Python body of F.multi_head_attention_forward with this mode on.
+
+    Within ``__torch_function__`` the mode is off, and the body would hand itself to the mode again
+    if it were on. So the same code runs with a copy of its globals in which that question is
+    answered with no: nothing is patched, and no other thread notices.
+    """
+    if not isinstance(func, types.FunctionType):
+        return func(*args, **kwargs)
+    names = {**func.__globals__, "has_torch_function": lambda tensors: False}
+    body = types.FunctionType(
+        func.__code__, names, func.__name__, func.__defaults__, func.__closure__
+    )
+    body.__kwdefaults__ = func.__kwdefaults__
+    before = SESSION.heads, SESSION.cross
+    query, key = (_at(args, kwargs, place, name) for place, name in ((0, "query"), (1, "key")))
+    SESSION.heads, SESSION.cross = _at(args, kwargs, 4, "num_heads"), query is not key
+    try:
+        with mode:
+            return body(*args, **kwargs)
+    finally:
+        SESSION.heads, SESSION.cross = before
+
+
+def _at(args: Sequence[Any], kwargs: dict[str, Any], place: int, name: str) -> Any:
+    return args[place] if len(args) > place else kwargs.get(name)
+
+
+def _sdpa(mode: CaptureMode, func: fn.Function, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    out = func(*args, **kwargs)
+    emit.guarded(lambda: sdpa.record(mode.provenance, out, *args, **kwargs), "sdpa")
+    return out
+
+
+def _fused_layer(
+    mode: CaptureMode, func: fn.Function, args: Sequence[Any], kwargs: dict[str, Any]
+) -> Any:
+    out = func(*args, **kwargs)
+    emit.guarded(lambda: fused.record_layer(out, *args, **kwargs), "transformer encoder layer")
+    return out
+
+
+def _fused_multi_head(
+    mode: CaptureMode, func: fn.Function, args: Sequence[Any], kwargs: dict[str, Any]
+) -> Any:
+    out = func(*args, **kwargs)
+    emit.guarded(
+        lambda: fused.record_multi_head(out, *args, **kwargs), "fused multi-head attention"
+    )
+    return out
+
+
+def _nest(mode: CaptureMode, func: fn.Function, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    out = func(*args, **kwargs)
+    emit.guarded(lambda: fused.remember_width(out, args[0]), "nested tensor")
+    return out
+
+
+def _flex(mode: CaptureMode, func: fn.Function, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    with SESSION.mute():
+        out = func(*args, **kwargs)
+    emit.guarded(lambda: flex.record(out, args, kwargs), "flex_attention")
+    return out
+
+
+def _is_flex(func: fn.Function) -> bool:
+    """The operator beneath flex_attention; its module is imported only by those who use it."""
+    return isinstance(func, HigherOrderOperator) and func.__name__ == "flex_attention"
+
+
+_HANDLERS: dict[fn.Function, Any] = {
+    **dict.fromkeys(fn.SDPA, _sdpa),
+    **dict.fromkeys(fn.MULTI_HEAD, _multi_head),
+    **dict.fromkeys(fn.FUSED_LAYER, _fused_layer),
+    **dict.fromkeys(fn.FUSED_MULTI_HEAD, _fused_multi_head),
+    **dict.fromkeys(fn.NEST, _nest),
+    **dict.fromkeys(fn.SOFTMAX, _softmax),
+    **dict.fromkeys(fn.LOG_SOFTMAX, _log_softmax),
+    **dict.fromkeys(fn.EXP, _exp),
+    **dict.fromkeys(fn.DIVIDE, _divide),
+}
+
+
+def _name(func: fn.Function) -> str:
+    return getattr(func, "__name__", repr(func))

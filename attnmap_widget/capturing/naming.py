@@ -1,0 +1,165 @@
+"""Dotted module names -> true block numbers, towers and kinds.
+
+A block number is the number in the name of the list that holds the blocks:
+``model.layers.3.self_attn`` is layer 3 whether or not layers 0 to 2 have attention. Staged models
+nest such lists (``stages.1.blocks.0.attn``): there blocks are numbered through, in the order of
+the stages.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import cached_property
+
+from torch import nn
+
+_COMPILED_PREFIX = "_orig_mod."
+_ATTENTION = re.compile(r"attn|attention", re.IGNORECASE)
+_CROSS = re.compile(
+    r"cross|encoder_attn|encdec|enc_attn|encoder_attention|src_attn|enc_dec|attn2$", re.IGNORECASE
+)
+_SELF = re.compile(r"self|attn1$", re.IGNORECASE)
+_TOWER_SUFFIX = re.compile(r"_?(model|tower|transformer|stack|module|embedder|backbone)$")
+
+Tower = tuple[str, ...]
+
+
+class ModuleNames:
+    """Names, block numbers and towers of one model's modules; costs one walk over the modules."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self.modules = {module: _clean(name) for name, module in model.named_modules()}
+        self.root = type(model).__name__
+
+    @cached_property
+    def _by_name(self) -> dict[str, nn.Module]:
+        return {name: module for module, name in self.modules.items()}
+
+    @cached_property
+    def attention_like(self) -> list[tuple[str, str]]:
+        """(dotted name, class name) of modules whose class or last name says attention."""
+        return [
+            (name, type(module).__name__)
+            for module, name in self.modules.items()
+            if _ATTENTION.search(type(module).__name__)
+            or _ATTENTION.search(name.rpartition(".")[2])
+            if not isinstance(
+                module, (nn.Dropout, nn.LayerNorm, nn.Linear, nn.ModuleList, nn.Softmax)
+            )
+        ]
+
+    @cached_property
+    def towers(self) -> list[Tower]:
+        """Block lists with attention inside, say one of the encoder and one of the decoder."""
+        found = (tower_of(name) for name, _ in self.attention_like if _numbers(name))
+        return list(dict.fromkeys(found))
+
+    def number(self, name: str) -> int | None:
+        """The true block number of a module; None where no list of blocks holds it."""
+        places = self._block_lists(name)
+        if not places:
+            return None
+        parts = name.split(".")
+        if len(places) == 1:
+            return int(parts[places[0]])
+        return self._numbered_through(tower_of(name), len(places)).get(
+            ".".join(parts[: places[-1] + 1])
+        )
+
+    def _block_lists(self, name: str) -> list[int]:
+        """Places in a name whose number counts blocks: the outermost list, nested stages."""
+        parts = name.split(".")
+        places: list[int] = []
+        for place, part in enumerate(parts):
+            if not part.isdigit():
+                continue
+            if not places or self._is_stage(".".join(parts[:place])):
+                places.append(place)
+            else:
+                break
+        return places
+
+    def _is_stage(self, container: str) -> bool:
+        """Tell whether a nested list counts blocks: its members are alike."""
+        module = self._by_name.get(container)
+        if module is None or container.rpartition(".")[2] in ("heads", "norms"):
+            return False
+        members = list(module.named_children())
+        return (
+            bool(members)
+            and all(key.isdigit() for key, _ in members)
+            and (len({type(child) for _, child in members}) == 1)
+        )
+
+    def _numbered_through(self, tower: Tower, depth: int) -> dict[str, int]:
+        """Every block of a staged tower, numbered in the order of the module tree."""
+        numbers: dict[str, int] = {}
+        for name in self.modules.values():
+            parts = name.split(".")
+            if not parts[-1].isdigit() or tower_of(name) != tower:
+                continue
+            if len(self._block_lists(name)) == depth:
+                numbers.setdefault(name, len(numbers))
+        return numbers
+
+
+def _clean(name: str) -> str:
+    return name.replace(_COMPILED_PREFIX, "").removesuffix("_orig_mod")
+
+
+def _numbers(name: str) -> list[int]:
+    return [int(part) for part in name.split(".") if part.isdigit()]
+
+
+def tower_of(name: str) -> Tower:
+    """The part of a name before its first number; for a name without one, the parents."""
+    parts = name.split(".")
+    for place, part in enumerate(parts):
+        if part.isdigit():
+            return tuple(parts[:place])
+    return tuple(parts)
+
+
+def tower_labels(towers: Iterable[Tower]) -> dict[Tower, str]:
+    """A short name for each tower; "self" where there is only one.
+
+    It is the first part of the path that tells it from the others: ("text_model", "encoder",
+    "layers") beside ("vision_model", "encoder", "layers") is "text".
+    """
+    distinct = list(dict.fromkeys(towers))
+    if len(distinct) == 1:
+        return {distinct[0]: "self"}
+    labels: dict[Tower, str] = {}
+    for tower in distinct:
+        others = [other for other in distinct if other != tower]
+        place = _first_difference(tower, others)
+        part = tower[place] if place < len(tower) else (tower[-1] if tower else "self")
+        short = _TOWER_SUFFIX.sub("", part) or part
+        labels[tower] = part if short in labels.values() else short
+    return labels
+
+
+def _first_difference(tower: Tower, others: list[Tower]) -> int:
+    place = 0
+    while place < len(tower) and any(other[: place + 1] == tower[: place + 1] for other in others):
+        place += 1
+    return place
+
+
+def says_cross(name: str, module: nn.Module | None, parent: nn.Module | None) -> bool | None:
+    """What names and attributes say about cross attention; None where they say nothing."""
+    flag = getattr(module, "is_cross_attention", None)
+    if isinstance(flag, bool) and flag:
+        return True
+    # The innermost name that says something decides: "decoder.layers.0.encoder_attn".
+    for part in reversed(name.split(".")):
+        if part.isdigit():
+            break
+        if part == "multihead_attn" and isinstance(parent, nn.TransformerDecoderLayer):
+            return True
+        if _CROSS.search(part):
+            return True
+        if _SELF.search(part) and part != "self":
+            return False
+    return False if isinstance(flag, bool) else None

@@ -1,0 +1,207 @@
+"""One capture's book: which calls belong to it, their layer, kind and step, in execution order."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from torch import nn
+
+from .calls import AttentionCall
+from .naming import ModuleNames, Tower, says_cross, tower_labels, tower_of
+from .records import Record
+from .session import Running
+
+# Modules that a model runs its softmax through; the name of the attention is that of their parent.
+_INNER_CLASSES = ("Softmax", "Dropout", "Identity", "HookPoint")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a call happens: everything a record is filed under."""
+
+    recorder: Recorder
+    name: str
+    layer: int
+    step: int
+    tower: Tower
+    cross: bool
+    part: int
+
+
+class Recorder:
+    """Files records. ``model`` None: every call of this thread belongs to the capture."""
+
+    def __init__(self, model: nn.Module | None, layers: frozenset[int] | None) -> None:
+        self.layers = layers
+        self.calls: list[AttentionCall] = []
+        self.problems: list[str] = []
+        self.layers_seen: set[int] = set()
+        self._names = None if model is None else ModuleNames(model)
+        self._roots: dict[nn.Module, ModuleNames] = {}
+        self._root: nn.Module | None = None
+        self._step = 0
+        self._step_modules: set[nn.Module] = set()
+        self._new_step()
+        self._self_names: set[str] = set()
+
+    # ------------------------------------------------------------------ steps
+
+    def module_starts(self, module: nn.Module, above: list[Running]) -> None:
+        """Note that a module is about to run below ``above``; count outermost forwards."""
+        if any(self._owns(running.module) for running in above) or not self._owns(module):
+            return
+        # An encoder and a decoder run one after the other are one step; a model run again is the
+        # next.
+        if module in self._step_modules:
+            self._step += 1
+            self._step_modules = set()
+            self._new_step()
+        self._step_modules.add(module)
+        self._root = module
+
+    def _owns(self, module: nn.Module) -> bool:
+        return self._names is None or module in self._names.modules
+
+    def _new_step(self) -> None:
+        self._counts: dict[tuple[Tower, bool], int] = defaultdict(int)
+        self._shared: set[tuple[Tower, bool]] = set()
+        self._calls_of: dict[tuple[str, bool], list[tuple[int, int]]] = defaultdict(list)
+
+    # ------------------------------------------------------------------ places
+
+    def place(self, running: list[Running], cross: bool | None, square: bool) -> Place | None:
+        """File a call that is happening now; None where it is not this capture's or not wanted.
+
+        ``running``: modules that execute, innermost first. ``cross``: what the interceptor knows
+        of it. ``square``: as many queries as keys. Calls whose layer is not wanted count as seen.
+        """
+        names = self._names_for(running)
+        module, serial, parent, name = self._innermost(running, names)
+        if self._names is not None and module is None:
+            return None
+        crossing = self._is_cross(name, module, parent, cross, square)
+        tower = tower_of(name)
+        if self._names is None and names is not None:
+            tower = (names.root, *tower)
+        layer, part = self._number(name, serial, tower, crossing, names)
+        self.layers_seen.add(layer)
+        if self.layers is not None and layer not in self.layers:
+            return None
+        return Place(self, name, layer, self._step, tower, crossing, part)
+
+    def _names_for(self, running: list[Running]) -> ModuleNames | None:
+        if self._names is not None:
+            return self._names
+        # No model was named: names are those below the outermost module that runs.
+        if not running:
+            return None
+        root = running[-1].module
+        if root not in self._roots:
+            self._roots[root] = ModuleNames(root)
+        return self._roots[root]
+
+    def _innermost(
+        self, running: list[Running], names: ModuleNames | None
+    ) -> tuple[nn.Module | None, int, nn.Module | None, str]:
+        mine = [r for r in running if names is not None and r.module in names.modules]
+        while len(mine) > 1 and type(mine[0].module).__name__ in _INNER_CLASSES:
+            mine.pop(0)
+        if names is None or not mine:
+            return None, 0, None, ""
+        parent = mine[1].module if len(mine) > 1 else None
+        return mine[0].module, mine[0].serial, parent, names.modules[mine[0].module]
+
+    def _is_cross(
+        self,
+        name: str,
+        module: nn.Module | None,
+        parent: nn.Module | None,
+        hint: bool | None,
+        square: bool,
+    ) -> bool:
+        said = says_cross(name, module, parent)
+        if said is None:
+            said = hint
+        if said is None:
+            # Nothing says it. A call that was square before is self-attention reading a cache now.
+            said = not square and name not in self._self_names
+        if not said:
+            self._self_names.add(name)
+        return said
+
+    def _number(
+        self, name: str, serial: int, tower: Tower, cross: bool, names: ModuleNames | None
+    ) -> tuple[int, int]:
+        """The block number, and which of several calls within one run of the module this is."""
+        group = (tower, cross)
+        number = None if names is None else names.number(name)
+        earlier = self._calls_of[name, cross]
+        if number is not None and serial and any(before == serial for before, _ in earlier):
+            layer = next(layer for before, layer in earlier if before == serial)
+            part = sum(before == serial for before, _ in earlier)
+            earlier.append((serial, layer))
+            return layer, part
+        if number is None or earlier or group in self._shared:
+            # One module for many layers (ALBERT), or no names at all: the order of execution
+            # counts.
+            if earlier and number is not None:
+                self._shared.add(group)
+            number = self._counts[group]
+        self._counts[group] += 1
+        earlier.append((serial, number))
+        return number, 0
+
+    # ------------------------------------------------------------------ records
+
+    def keep(self, place: Place, record: Record) -> None:
+        """File a record."""
+        self.calls.append(
+            AttentionCall(
+                place.layer, place.name, place.step, place.tower, place.cross, place.part, record
+            )
+        )
+
+    def finish(self) -> None:
+        """Give every call its kind; done again whenever calls were added."""
+        static = [] if self._names is None else self._names.towers
+        labels = tower_labels(
+            [*static, *(call.tower for call in self.calls if not call.cross)] or [()]
+        )
+        crossing = {call.tower for call in self.calls if call.cross}
+        cross_labels = tower_labels(crossing or [()])
+        for call in self.calls:
+            if call.cross:
+                kind = "cross" if len(crossing) < 2 else f"{cross_labels[call.tower]} cross"
+            else:
+                kind = labels[call.tower]
+            call.kind = kind if not call.part else f"{kind} {call.part + 1}"
+        _tell_apart(self.calls)
+
+    def explain(self, describe: Callable[[ModuleNames | None], str]) -> str:
+        """The text for a capture that saw nothing."""
+        return describe(self._names or next(iter(self._roots.values()), None))
+
+    def forget_model(self) -> None:
+        """Let go of the model's modules."""
+        self._names = None
+        self._roots.clear()
+        self._step_modules.clear()
+        self._root = None
+
+
+def _tell_apart(calls: list[AttentionCall]) -> None:
+    """Two modules of one layer and kind (window and grid attention) get kinds from their names."""
+    groups: dict[tuple[int, str], set[str]] = defaultdict(set)
+    for call in calls:
+        groups[call.layer, call.kind].add(call.name)
+    for call in calls:
+        names = groups[call.layer, call.kind]
+        if len(names) > 1:
+            others = [name.split(".") for name in names if name != call.name]
+            own = [
+                part for part in call.name.split(".") if all(part not in other for other in others)
+            ]
+            if own:
+                call.kind = own[0] if call.kind == "self" else f"{call.kind} {own[0]}"
