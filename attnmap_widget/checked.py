@@ -15,6 +15,7 @@ from . import colors, reading, schemes
 from .colors import Colors
 from .errors import ShapeError
 from .states import StateGrid, cell_states
+from .tiles import Window
 from .tokens import Token, accept_tokens
 from .weights import BoolGrid, FloatGrid, accept, accept_bool
 
@@ -37,6 +38,8 @@ class Options:
     not_yet: BoolGrid | None = None
     selection: Cell | None = None
     hover: Cell | None = None
+    viewport: Window | None = None
+    """None: everything."""
 
 
 @dataclass(frozen=True)
@@ -62,8 +65,8 @@ class Checked:
 GRID_INPUTS = ("tokens", "queries", "weights")
 _STATE_OPTIONS = ("mask", "causal", "padding", "query_offset", "not_yet")
 _COLOR_OPTIONS = ("scheme", "color_range", "color_scale", "clip_percentile", "exclude_keys")
-_CELL_OPTIONS = ("selection", "hover")
-INPUTS = (*GRID_INPUTS, *_STATE_OPTIONS, *_COLOR_OPTIONS, *_CELL_OPTIONS)
+_PLACE_OPTIONS = ("selection", "hover", "viewport")
+INPUTS = (*GRID_INPUTS, *_STATE_OPTIONS, *_COLOR_OPTIONS, *_PLACE_OPTIONS)
 
 
 def check(before: Checked | None, changes: Mapping[str, Any]) -> Checked:
@@ -76,7 +79,7 @@ def check(before: Checked | None, changes: Mapping[str, Any]) -> Checked:
     resized = before is not None and before.values.shape != shape
     options = before.options if before is not None else Options()
     if resized:  # a pinned cell of another grid is not a cell of this one
-        options = replace(options, selection=None, hover=None)
+        options = replace(options, selection=None, hover=None, viewport=None)
     options = replace(options, **_accept_options(changes, shape, one_list=queries is None))
     if before is not None and (resized or "queries" in changes):
         _refuse_leftovers(options, changes, shape)
@@ -96,7 +99,7 @@ def check(before: Checked | None, changes: Mapping[str, Any]) -> Checked:
             not_yet=options.not_yet,
         )
         found = tuple(reading.checks(values, states, causal=options.causal))
-    if before is not None and states is before.states and touched <= set(_CELL_OPTIONS):
+    if before is not None and states is before.states and touched <= set(_PLACE_OPTIONS):
         painted = before.colors
     else:
         painted = _paint(values, states, options)
@@ -136,7 +139,7 @@ def _accept_options(
     changes: Mapping[str, Any], shape: tuple[int, ...], *, one_list: bool
 ) -> dict[str, Any]:
     accepted: dict[str, Any] = {}
-    for name in (*_STATE_OPTIONS, *_COLOR_OPTIONS, *_CELL_OPTIONS):
+    for name in (*_STATE_OPTIONS, *_COLOR_OPTIONS, *_PLACE_OPTIONS):
         if name not in changes:
             continue
         given = changes[name]
@@ -159,6 +162,8 @@ def _accept_options(
                 value = _scale(given)
             case "clip_percentile":
                 value = None if given is None else _percentile(given)
+            case "viewport":
+                value = None if given is None else _window(given, shape)
             case _:
                 value = None if given is None else _cell(name, given, shape)
         accepted[name] = value
@@ -247,6 +252,23 @@ def _cell(name: str, given: Any, shape: tuple[int, ...]) -> Cell:
         _whole(f"{name}: query", query, 0, shape[0]),
         _whole(f"{name}: key", key, 0, shape[1]),
     )
+
+
+def _window(given: Any, shape: tuple[int, ...]) -> Window | None:
+    """Part of the grid; None when it is all of it."""
+    try:
+        q0, q1, k0, k1 = given
+    except (TypeError, ValueError):
+        raise ValueError(f"viewport: got {given!r}, expected (q0, q1, k0, k1) or None") from None
+    window = (
+        _whole("viewport: q0", q0, 0, shape[0]),
+        _whole("viewport: q1", q1, 1, shape[0] + 1),
+        _whole("viewport: k0", k0, 0, shape[1]),
+        _whole("viewport: k1", k1, 1, shape[1] + 1),
+    )
+    if window[0] >= window[1] or window[2] >= window[3]:
+        raise ValueError(f"viewport: {given!r} is empty; the ends are not included")
+    return None if window == (0, shape[0], 0, shape[1]) else window
 
 
 def _range(given: Any) -> tuple[float, float]:

@@ -100,6 +100,9 @@ class AttentionMap(anywidget.AnyWidget):
     hover = _Input(help="Cell (query, key) under the pointer, or None.").tag(
         sync=True, echo_update=False, to_json=_cell_to_wire
     )
+    viewport = _Input(help="(q0, q1, k0, k1), the part in view, ends not included.").tag(
+        sync=True, echo_update=False, to_json=lambda _, self: _viewport_to_wire(self._checked)
+    )
     error = t.Unicode(help="One line, shown as an error with the map.").tag(sync=True)
     status = t.Unicode(help="One quiet line.").tag(sync=True)
 
@@ -116,6 +119,9 @@ class AttentionMap(anywidget.AnyWidget):
     query_offset = _Input(help="Position of row 0 in the sequence.")
     not_yet = _Input(help="bool (queries, keys), True = the key did not exist at that step.")
 
+    _detail = t.Any(None).tag(
+        sync=True, to_json=lambda detail, _: None if detail is None else detail.to_wire()
+    )
     _colors = t.Dict().tag(sync=True)
     _checks = t.List(t.Unicode()).tag(sync=True)
 
@@ -142,6 +148,8 @@ class AttentionMap(anywidget.AnyWidget):
         """
         refuse_unknown(changes, {*INPUTS, *_PLAIN})
         given = {name: changes.pop(name) for name in INPUTS if name in changes}
+        plain: Any = self.traits()
+        changes = {name: plain[name]._validate(self, value) for name, value in changes.items()}
         before, checked = self._checked, check(self._checked, given)
         new, old = _traits(checked), dict(self._trait_values)
         with self.hold_sync():
@@ -162,6 +170,11 @@ class AttentionMap(anywidget.AnyWidget):
         if redraw:
             self._tile = tiles.tile(self._checked.values, self._checked.states)
             self._say_pooled()
+        window = self._checked.options.viewport
+        if window is None or self._tile.at is None:
+            self._detail = None  # the tile that the browser has is exact
+        elif redraw or self._detail is None or self._detail.window != window:
+            self._detail = tiles.tile(self._checked.values, self._checked.states, window)
         self._colors = self._checked.colors.to_wire()
         self._checks = list(self._checked.checks)
 
@@ -179,11 +192,18 @@ class AttentionMap(anywidget.AnyWidget):
     def set_state(self, sync_data: dict[str, Any]) -> None:
         """Take a message from the browser, which may speak of a grid that is gone by now."""
         queries, keys = self._checked.values.shape
-        for name in ("hover", "selection"):
-            cell = sync_data.get(name)
-            if cell is not None and not (0 <= cell[0] < queries and 0 <= cell[1] < keys):
-                sync_data = {key: value for key, value in sync_data.items() if key != name}
-        super().set_state(sync_data)
+        fits = {
+            "hover": lambda cell: cell[0] < queries and cell[1] < keys,
+            "selection": lambda cell: cell[0] < queries and cell[1] < keys,
+            "viewport": lambda window: window[1] <= queries and window[3] <= keys,
+        }
+        super().set_state(
+            {
+                name: value
+                for name, value in sync_data.items()
+                if name not in fits or value is None or fits[name](value)
+            }
+        )
 
     # -- reading --------------------------------------------------------------------------------
 
@@ -257,13 +277,20 @@ def _traits(checked: Checked) -> dict[str, Any]:
     keys_queries = checked.options.padding
     if keys_queries is not None and (checked.queries is None or keys_queries[1] is None):
         options["padding"] = keys_queries[0]
+    queries, keys = checked.values.shape
     return {
         **options,
+        "viewport": checked.options.viewport or (0, queries, 0, keys),
         "scheme": checked.colors.scheme.name,
         "tokens": list(checked.tokens),
         "queries": list(checked.rows),
         "weights": checked.values,
     }
+
+
+def _viewport_to_wire(checked: Checked) -> list[int] | None:
+    window = checked.options.viewport
+    return None if window is None else list(window)
 
 
 def _same(old: Any, new: Any) -> bool:

@@ -65,6 +65,7 @@ def cell_states(
         states[:, keys] = State.PADDING
         if queries is not None:
             states[queries] = State.PADDING
+    states.flags.writeable = False
     return states
 
 

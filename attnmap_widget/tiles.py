@@ -11,8 +11,11 @@ from numpy.typing import NDArray
 from .states import State, StateGrid
 from .weights import FloatGrid
 
+Window = tuple[int, int, int, int]
+"""(q0, q1, k0, k1): queries q0 to q1 and keys k0 to k1, ends not included."""
+
 WHOLE_LIMIT = 1 << 20
-"""Grids up to this many cells travel whole."""
+"""Grids and windows up to this many cells travel whole."""
 OVERVIEW = 512
 """Rows and columns of an overview, at most."""
 
@@ -23,6 +26,8 @@ class Tile:
 
     size: tuple[int, int]
     """Queries and keys of the whole grid."""
+    window: Window
+    """The part of the grid that is in it."""
     bin: tuple[int, int]
     """Queries and keys per cell."""
     values: FloatGrid
@@ -36,7 +41,7 @@ class Tile:
         return {
             "size": list(self.size),
             "shape": list(self.values.shape),
-            "window": [0, self.size[0], 0, self.size[1]],
+            "window": list(self.window),
             "bin": list(self.bin),
             "data": self.values.astype("<f4", copy=False).tobytes(),
             "states": None if plain else self.states.tobytes(),
@@ -44,12 +49,18 @@ class Tile:
         }
 
 
-def tile(values: FloatGrid, states: StateGrid) -> Tile:
-    """The grid itself up to `WHOLE_LIMIT` cells, above that its max-pooled overview."""
-    queries, keys = values.shape
-    if queries * keys <= WHOLE_LIMIT:
-        return Tile((queries, keys), (1, 1), values, states, None)
-    return overview(values, states)
+def tile(values: FloatGrid, states: StateGrid, window: Window | None = None) -> Tile:
+    """The grid, or that window of it: whole up to `WHOLE_LIMIT` cells, else max-pooled."""
+    size = (values.shape[0], values.shape[1])
+    q0, q1, k0, k1 = window or (0, size[0], 0, size[1])
+    values, states = values[q0:q1, k0:k1], states[q0:q1, k0:k1]
+    if values.size <= WHOLE_LIMIT:
+        return Tile(size, (q0, q1, k0, k1), (1, 1), values, states, None)
+    pooled = overview(values, states)
+    assert pooled.at is not None
+    query, key = np.divmod(pooled.at, np.uint32(k1 - k0))
+    at = ((query + np.uint32(q0)) * np.uint32(size[1]) + key + np.uint32(k0)).astype(np.uint32)
+    return Tile(size, (q0, q1, k0, k1), pooled.bin, pooled.values, pooled.states, at)
 
 
 def overview(values: FloatGrid, states: StateGrid, limit: int = OVERVIEW) -> Tile:
@@ -76,7 +87,8 @@ def overview(values: FloatGrid, states: StateGrid, limit: int = OVERVIEW) -> Til
         query, key = best // columns, best % columns + np.arange(shape[1]) * columns
         pooled[row], pooled_states[row] = band[query, key], band_states[query, key]
         at[row] = (first + query) * keys + key
-    return Tile((queries, keys), (rows, columns), pooled, pooled_states, at)
+    whole = (0, queries, 0, keys)
+    return Tile((queries, keys), whole, (rows, columns), pooled, pooled_states, at)
 
 
 def _rank(values: FloatGrid, states: StateGrid) -> FloatGrid:

@@ -57,6 +57,7 @@ export interface WireColors {
 }
 
 export type Cell = [query: number, key: number];
+export type Window = [q0: number, q1: number, k0: number, k1: number];
 
 /** The synced traits. */
 export interface State {
@@ -66,6 +67,10 @@ export interface State {
 	weights: WireTile;
 	scheme: string;
 	show_values: boolean | null;
+	/** [q0, q1, k0, k1] in tokens, ends not included; null: everything */
+	viewport: Window | null;
+	/** the viewport in more detail than `weights`, where that is pooled */
+	_detail: WireTile | null;
 	title: string;
 	class_name: string;
 	hover: Cell | null;

@@ -109,6 +109,8 @@ export function stateOf(rows: number[][], given: Partial<State> = {}): State {
 		class_name: "",
 		hover: null,
 		selection: null,
+		viewport: null,
+		_detail: null,
 		error: "",
 		status: "",
 		_colors: colorsOf(),

@@ -77,7 +77,7 @@ def test_the_scales() -> None:
 
 def test_a_scale_that_cannot_show_these_weights_is_refused() -> None:
     attention = AttentionMap(list("ab"), [[-0.1, 0.8]], ["q"])
-    with pytest.raises(ValueError, match="'log' needs weights ≥ 0"):
+    with pytest.raises(ValueError, match=r"log. needs weights ≥ 0"):
         attention.color_scale = "log"
     assert attention.color_scale == "linear"
     with pytest.raises(ValueError, match="accepted are linear, log, row, symmetric"):
@@ -109,7 +109,7 @@ def test_a_range_that_is_none_is_refused(bad: object) -> None:
 
 def test_schemes_are_found_in_any_case_and_unknown_ones_get_the_close_names() -> None:
     assert AttentionMap(["a"], [1], scheme="bLuEs").scheme == "Blues"
-    with pytest.raises(ValueError, match="close: .*Blues"):
+    with pytest.raises(ValueError, match=r"close: .*Blues"):
         AttentionMap(["a"], [1], scheme="Bluess")
     with pytest.raises(ValueError, match="known: Blues"):
         AttentionMap(["a"], [1], scheme="qqqqqqq")

@@ -6,8 +6,14 @@ import ipywidgets
 import numpy as np
 import pytest
 import torch
-from transformers import BertConfig, BertModel, LlamaConfig, LlamaForCausalLM, T5Config
-from transformers import T5ForConditionalGeneration as T5
+from transformers import (
+    BertConfig,
+    BertModel,
+    LlamaConfig,
+    LlamaForCausalLM,
+    T5Config,
+    T5ForConditionalGeneration,
+)
 
 from attnmap_widget import CaptureError, State, capture, explore
 
@@ -103,7 +109,9 @@ def test_an_encoder_decoder_has_its_own_rows_and_columns() -> None:
         decoder_start_token_id=0,
     )  # fmt: skip
     inputs = {"input_ids": IDS, "decoder_input_ids": IDS[:, :4]}
-    explorer = explore(T5(config), inputs, tokens=list("abcdefg"), queries=list("wxyz"))
+    explorer = explore(
+        T5ForConditionalGeneration(config), inputs, tokens=list("abcdefg"), queries=list("wxyz")
+    )
     assert [value for _, value in explorer.kind_selector.options] == ["encoder", "decoder", "cross"]
     assert (explorer.map.tokens, explorer.map.queries) == (list("abcdefg"), list("abcdefg"))
     explorer.kind = "cross"
@@ -125,7 +133,7 @@ def test_a_sentence_has_a_text_box_that_captures_again() -> None:
     assert isinstance(box, ipywidgets.Text)
     box.value = "the dog sat on a mat"
     assert runs == [1, 1]  # one forward a sentence
-    assert explorer.map.tokens == "the dog sat on a mat".split()
+    assert explorer.map.tokens == ["the", "dog", "sat", "on", "a", "mat"]
     assert explorer.map.title == "Layer 1 · Head 3"
     assert explorer.map.status == ""
     good = explorer.map.weights

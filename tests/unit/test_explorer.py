@@ -158,7 +158,9 @@ def test_choices_survive_new_options_without_an_event() -> None:
 
     explorer = AttentionExplorer(source, T, layers=[0, 1, 5], heads=4, layer=5, head=3)
     events: list[object] = []
-    explorer.observe(lambda change: events.append((change["name"], change["new"])), ["layer", "head"])
+    explorer.observe(
+        lambda change: events.append((change["name"], change["new"])), ["layer", "head"]
+    )
     explorer.layer_selector.observe(lambda change: events.append(change["new"]), "value")
     explorer.use(source, T, layers=[1, 5, 7], heads=4)
     assert (explorer.layer, explorer.layer_selector.value, events) == (5, 5, [])
@@ -219,9 +221,9 @@ def test_of_many_quick_choices_few_are_extracted_and_the_last_is_drawn() -> None
     read.clear()
 
     async def browser() -> None:
-        for head in range(1, 31):  # as the kernel hands on one message after the other
+        for head in range(1, 31):  # as the kernel hands on what came during an extraction
             explorer.head_selector.set_state({"index": head})
-            await asyncio.sleep(0.002)
+            await asyncio.sleep(0)
         while explorer.head != 30:
             await asyncio.sleep(0.01)
 

@@ -12,6 +12,7 @@ import comm
 import numpy as np
 import pytest
 from comm.base_comm import BaseComm
+from traitlets import TraitError
 
 from attnmap_widget import AttentionMap, ShapeError
 
@@ -112,7 +113,7 @@ def test_a_refused_assignment_changes_nothing(
 ) -> None:
     attention = AttentionMap(list("abc"), np.eye(3), selection=(1, 1))
     before = json.dumps(attention.get_state(), default=lambda raw: raw.hex())
-    with pytest.raises(error, match=name.split("_")[0]):
+    with pytest.raises(error, match=name.partition("_")[0]):
         setattr(attention, name, value)
     with pytest.raises(error):
         attention.update(title="never", **{name: value})
@@ -227,3 +228,11 @@ def test_a_closed_map_frees_its_arrays() -> None:
     del attention
     gc.collect()
     assert gone() is None
+
+
+def test_an_update_with_one_bad_plain_trait_changes_nothing() -> None:
+    attention = AttentionMap(list("abc"), np.eye(3), title="before")
+    with pytest.raises(TraitError, match="title"):
+        attention.update(weights=np.full((3, 3), 1 / 3), title=5)
+    assert attention.title == "before"
+    np.testing.assert_array_equal(attention.weights, np.eye(3))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -70,3 +71,48 @@ def test_no_list_of_numbers_and_no_nan_in_the_json_part() -> None:
     wire = attention.get_state("weights")["weights"]
     assert isinstance(wire["data"], bytes)
     assert all(len(part) <= 4 for part in wire.values() if isinstance(part, list))
+
+
+def test_a_viewport_of_a_large_grid_is_answered_with_exact_cells() -> None:
+    weights = np.random.default_rng(0).random((1500, 2000), dtype=np.float32)
+    attention = AttentionMap(range(2000), weights, range(1500))
+    assert attention.viewport == (0, 1500, 0, 2000)
+    assert attention.get_state(["viewport", "_detail"]) == {"viewport": None, "_detail": None}
+    attention.viewport = (700, 900, 1000, 1300)
+    detail = attention.get_state("_detail")["_detail"]
+    assert (detail["size"], detail["window"]) == ([1500, 2000], [700, 900, 1000, 1300])
+    assert (detail["bin"], detail["at"]) == ([1, 1], None)
+    seen = np.frombuffer(detail["data"], dtype="<f4").reshape(detail["shape"])
+    np.testing.assert_array_equal(seen, weights[700:900, 1000:1300])
+    attention.weights = weights[::-1]
+    detail = attention.get_state("_detail")["_detail"]
+    seen = np.frombuffer(detail["data"], dtype="<f4").reshape(detail["shape"])
+    np.testing.assert_array_equal(seen, weights[::-1][700:900, 1000:1300])
+    attention.viewport = None
+    assert attention.viewport == (0, 1500, 0, 2000)
+    assert attention.get_state("_detail")["_detail"] is None
+
+
+def test_a_large_viewport_is_pooled_with_true_positions() -> None:
+    weights = np.zeros((1500, 2000), dtype=np.float32)
+    weights[1234, 1777] = 1
+    attention = AttentionMap(range(2000), weights, range(1500))
+    attention.viewport = (100, 1500, 500, 2000)
+    detail = attention.get_state("_detail")["_detail"]
+    assert detail["bin"] == [3, 3]
+    seen = np.frombuffer(detail["data"], dtype="<f4").reshape(detail["shape"])
+    at = np.frombuffer(detail["at"], dtype="<u4").reshape(detail["shape"])
+    assert at[seen == 1].tolist() == [1234 * 2000 + 1777]
+
+
+def test_a_viewport_outside_the_grid_is_refused_and_ignored_from_the_browser() -> None:
+    attention = AttentionMap(range(5), np.full((3, 5), 0.2), range(3))
+    for bad in ((0, 4, 0, 5), (2, 2, 0, 5), (-1, 2, 0, 5), (0, 3, 0), "abcd", (0.5, 2, 0, 5)):
+        with pytest.raises((ValueError, TypeError), match="viewport"):
+            attention.viewport = bad
+    attention.set_state({"viewport": [0, 2, 1, 3]})
+    assert attention.viewport == (0, 2, 1, 3)
+    attention.set_state({"viewport": [0, 9, 1, 3]})
+    assert attention.viewport == (0, 2, 1, 3)
+    attention.set_state({"viewport": None})
+    assert attention.viewport == (0, 3, 0, 5)
