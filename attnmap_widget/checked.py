@@ -11,13 +11,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from . import colors, reading, schemes
+import numpy as np
+
+from . import colors, schemes
 from .colors import Colors
 from .errors import ShapeError
+from .grids import ArrayGrid, Grid, LongGrid
 from .states import StateGrid, cell_states
 from .tiles import Window
 from .tokens import Token, accept_tokens
-from .weights import BoolGrid, FloatGrid, accept, accept_bool
+from .weights import BoolGrid, FloatGrid, accept, accept_bool, explain_shape
 
 Cell = tuple[int, int]
 
@@ -49,10 +52,8 @@ class Checked:
     tokens: tuple[Token, ...]
     queries: tuple[Token, ...] | None
     """None: the same as `tokens`."""
-    values: FloatGrid
-    missing: BoolGrid
+    grid: Grid
     options: Options
-    states: StateGrid
     colors: Colors
     checks: tuple[str, ...]
 
@@ -60,6 +61,29 @@ class Checked:
     def rows(self) -> tuple[Token, ...]:
         """The tokens of the rows."""
         return self.tokens if self.queries is None else self.queries
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(queries, keys)."""
+        return self.grid.shape
+
+    @property
+    def values(self) -> FloatGrid:
+        """(queries, keys) float32, NaN where there is no weight."""
+        return self._held().values
+
+    @property
+    def states(self) -> StateGrid:
+        """(queries, keys) uint8, by the codes of `State`."""
+        return self._held().states
+
+    def _held(self) -> ArrayGrid:
+        if isinstance(self.grid, LongGrid):
+            queries, keys = self.shape
+            raise ValueError(
+                f"{queries} × {keys} weights are not held; read a part: weights[q0:q1, k0:k1]"
+            )
+        return self.grid
 
 
 GRID_INPUTS = ("tokens", "queries", "weights")
@@ -74,41 +98,35 @@ def check(before: Checked | None, changes: Mapping[str, Any]) -> Checked:
 
     Raises ShapeError, TypeError or ValueError, naming the input, when they do not fit together.
     """
-    tokens, queries, values, missing = _grid(before, changes)
-    shape = values.shape
-    resized = before is not None and before.values.shape != shape
+    tokens, queries, grid = _grid(before, changes)
+    resized = before is not None and before.shape != grid.shape
     options = before.options if before is not None else Options()
     if resized:  # a pinned cell of another grid is not a cell of this one
         options = replace(options, selection=None, hover=None, viewport=None)
-    options = replace(options, **_accept_options(changes, shape, one_list=queries is None))
+    options = replace(options, **_accept_options(changes, grid.shape, one_list=queries is None))
     if before is not None and (resized or "queries" in changes):
-        _refuse_leftovers(options, changes, shape)
+        _refuse_leftovers(options, changes, grid.shape)
 
     touched = set(changes)
-    same_grid = before is not None and touched.isdisjoint(GRID_INPUTS)
-    if before is not None and same_grid and touched.isdisjoint(_STATE_OPTIONS):
-        states, found = before.states, before.checks
+    if isinstance(grid, LongGrid):
+        _refuse_for_long(options)
+    elif before is None or not touched.isdisjoint((*GRID_INPUTS, *_STATE_OPTIONS)):
+        grid = replace(grid, states=_states(grid, options))
+    if before is not None and grid is before.grid:
+        found = before.checks
     else:
-        states = cell_states(
-            values,
-            missing,
-            mask=options.mask,
-            causal=options.causal,
-            query_offset=options.query_offset,
-            padding=options.padding,
-            not_yet=options.not_yet,
-        )
-        found = tuple(reading.checks(values, states, causal=options.causal))
-    if before is not None and states is before.states and touched <= set(_PLACE_OPTIONS):
+        found = tuple(grid.checks(causal=options.causal))
+    if before is not None and grid is before.grid and touched <= set(_PLACE_OPTIONS):
         painted = before.colors
     else:
-        painted = _paint(values, states, options)
-    return Checked(tokens, queries, values, missing, options, states, painted, found)
+        painted = _paint(grid, options)
+    return Checked(tokens, queries, grid, options, painted, found)
 
 
 def _grid(
     before: Checked | None, changes: Mapping[str, Any]
-) -> tuple[tuple[Token, ...], tuple[Token, ...] | None, FloatGrid, BoolGrid]:
+) -> tuple[tuple[Token, ...], tuple[Token, ...] | None, Grid]:
+    """Tokens, rows and weights that fit; the states of an array are still to be found."""
     tokens = (
         accept_tokens("tokens", changes["tokens"])
         if "tokens" in changes or before is None
@@ -119,20 +137,47 @@ def _grid(
         given = changes["queries"]
         queries = None if given is None else accept_tokens("queries", given)
     shape = (len(tokens if queries is None else queries), len(tokens))
-    given_weights = changes.get("weights")
-    kept = before is not None and ("weights" not in changes or given_weights is before.values)
+    weights = changes.get("weights")
+    kept = before is not None and ("weights" not in changes or weights is before.grid.weights)
     if before is None or not kept:
-        values, missing = accept(given_weights, *shape)
-    elif before.values.shape == shape:
-        values, missing = before.values, before.missing
-    else:
-        has = "×".join(map(str, before.values.shape))
-        name = "tokens" if "tokens" in changes else "queries"
-        raise ShapeError(
-            f"{name}: these make {shape[0]}×{shape[1]} (queries × keys), the weights are {has}; "
-            f"change both at once: update({name}=…, weights=…)"
-        )
-    return tokens, queries, values, missing
+        return tokens, queries, _accept_grid(weights, shape)
+    if before.shape == shape:
+        return tokens, queries, before.grid
+    has = "×".join(map(str, before.shape))
+    name = "tokens" if "tokens" in changes else "queries"
+    raise ShapeError(
+        f"{name}: these make {shape[0]}×{shape[1]} (queries × keys), the weights are {has}; "
+        f"change both at once: update({name}=…, weights=…)"
+    )
+
+
+def _accept_grid(weights: Any, shape: tuple[int, int]) -> Grid:
+    if isinstance(weights, LongGrid):
+        if weights.shape != shape:
+            raise ShapeError(explain_shape(weights.shape, *shape))
+        return weights
+    values, missing = accept(weights, *shape)
+    return ArrayGrid(values, missing, np.zeros(shape, dtype=np.uint8))
+
+
+def _states(grid: ArrayGrid, options: Options) -> StateGrid:
+    return cell_states(
+        grid.values,
+        grid.missing,
+        mask=options.mask,
+        causal=options.causal,
+        query_offset=options.query_offset,
+        padding=options.padding,
+        not_yet=options.not_yet,
+    )
+
+
+def _refuse_for_long(options: Options) -> None:
+    for name in _STATE_OPTIONS:
+        if getattr(options, name) not in (None, False, 0):
+            raise ValueError(
+                f"{name}: a grid that is not held has the mask of its source and takes no other"
+            )
 
 
 def _accept_options(
@@ -193,7 +238,8 @@ def _refuse_leftovers(options: Options, changes: Mapping[str, Any], shape: tuple
         )
 
 
-def _paint(values: FloatGrid, states: StateGrid, options: Options) -> Colors:
+def _paint(grid: Grid, options: Options) -> Colors:
+    values, states, exclude = grid.for_colors(options.exclude_keys)
     name = options.scheme
     if name is None:
         counts = values[states == 0]
@@ -206,6 +252,7 @@ def _paint(values: FloatGrid, states: StateGrid, options: Options) -> Colors:
         scale=options.color_scale,
         color_range=options.color_range,
         clip_percentile=options.clip_percentile,
+        exclude_columns=exclude,
         exclude_keys=options.exclude_keys,
     )
 

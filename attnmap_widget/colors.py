@@ -49,17 +49,18 @@ def resolve(
     scale: str = "linear",
     color_range: tuple[float, float] | None = None,
     clip_percentile: float | None = None,
+    exclude_columns: tuple[int, ...] = (),
     exclude_keys: tuple[int, ...] = (),
 ) -> Colors:
     """The colours of a (queries, keys) grid.
 
-    The range comes from the cells that count: plain weights, outside `exclude_keys`; never padding,
-    cells that cannot be looked at, or NaN. `clip_percentile` (0 to 100) ends the range there.
+    The range comes from the cells that count: plain weights, outside `exclude_columns` (where
+    `exclude_keys` are in `values`); never padding, cells that cannot be looked at, or NaN.
+    `clip_percentile` (0 to 100) ends the range there.
     ValueError if the scale cannot show these weights.
     """
     counts = counted(states)
-    if exclude_keys:
-        counts[:, list(exclude_keys)] = False
+    counts[:, list(exclude_columns)] = False
     in_range = values[counts]
     notes = [f"key {key} is out of the scale" for key in exclude_keys]
     low = float(in_range.min(initial=0.0)) if in_range.size else 0.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import Any
 
 import anywidget
@@ -148,33 +149,35 @@ class AttentionMap(anywidget.AnyWidget):
         """
         refuse_unknown(changes, {*INPUTS, *_PLAIN})
         given = {name: changes.pop(name) for name in INPUTS if name in changes}
-        plain: Any = self.traits()
-        changes = {name: plain[name]._validate(self, value) for name, value in changes.items()}
+        changes = {
+            name: getattr(type(self), name)._validate(self, value)
+            for name, value in changes.items()
+        }
         before, checked = self._checked, check(self._checked, given)
         new, old = _traits(checked), dict(self._trait_values)
         with self.hold_sync():
             self._checked = checked
             self._trait_values.update(new)
-            self._derive(redraw=checked.states is not before.states)
+            self._derive(redraw=checked.grid is not before.grid)
             for name, value in changes.items():
                 self.set_trait(name, value)
             # Observers are told when all is in place, so that none ever sees half a change.
             for name, value in new.items():
                 if not _same(old.get(name), value):
                     self._notify_trait(name, old.get(name), value)
-        if checked.values is before.values and checked.states is not before.states:
-            self.send_state("weights")
+        if checked.grid is not before.grid and _same(old.get("weights"), new["weights"]):
+            self.send_state("weights")  # other states of the same weights
 
     def _derive(self, *, redraw: bool) -> None:
         """Bring what follows from `_checked` up to date."""
         if redraw:
-            self._tile = tiles.tile(self._checked.values, self._checked.states)
+            self._tile = self._checked.grid.tile()
             self._say_pooled()
         window = self._checked.options.viewport
         if window is None or self._tile.at is None:
             self._detail = None  # the tile that the browser has is exact
         elif redraw or self._detail is None or self._detail.window != window:
-            self._detail = tiles.tile(self._checked.values, self._checked.states, window)
+            self._detail = self._checked.grid.tile(window)
         self._colors = self._checked.colors.to_wire()
         self._checks = list(self._checked.checks)
 
@@ -191,8 +194,8 @@ class AttentionMap(anywidget.AnyWidget):
 
     def set_state(self, sync_data: dict[str, Any]) -> None:
         """Take a message from the browser, which may speak of a grid that is gone by now."""
-        queries, keys = self._checked.values.shape
-        fits = {
+        queries, keys = self._checked.shape
+        fits: dict[str, Callable[[Any], bool]] = {
             "hover": lambda cell: cell[0] < queries and cell[1] < keys,
             "selection": lambda cell: cell[0] < queries and cell[1] < keys,
             "viewport": lambda window: window[1] <= queries and window[3] <= keys,
@@ -220,11 +223,11 @@ class AttentionMap(anywidget.AnyWidget):
     @property
     def row_sums(self) -> NDArray[np.float64]:
         """(queries,) float64: the weights that are there, added up row by row."""
-        return reading.row_sums(self._checked.values)
+        return self._checked.grid.row_sums()
 
     def leans(self) -> list[Lean | None]:
         """One `Lean(query, key, weight)` per row: its largest weight; None for an empty row."""
-        return reading.leans(self._checked.values, self._checked.states)
+        return self._checked.grid.leans()
 
     @property
     def checks(self) -> list[str]:
@@ -258,7 +261,7 @@ class AttentionMap(anywidget.AnyWidget):
     def __repr__(self) -> str:
         if "_checked" not in self.__dict__:
             return "AttentionMap(closed)"
-        queries, keys = self._checked.values.shape
+        queries, keys = self._checked.shape
         caption = f"{self.title!r}, " if self.title else ""
         return f"AttentionMap({caption}{queries} queries × {keys} keys, {self.scheme})"
 
@@ -277,14 +280,14 @@ def _traits(checked: Checked) -> dict[str, Any]:
     keys_queries = checked.options.padding
     if keys_queries is not None and (checked.queries is None or keys_queries[1] is None):
         options["padding"] = keys_queries[0]
-    queries, keys = checked.values.shape
+    queries, keys = checked.shape
     return {
         **options,
         "viewport": checked.options.viewport or (0, queries, 0, keys),
         "scheme": checked.colors.scheme.name,
         "tokens": list(checked.tokens),
         "queries": list(checked.rows),
-        "weights": checked.values,
+        "weights": checked.grid.weights,
     }
 
 

@@ -100,6 +100,21 @@ def _check_sums(values: FloatGrid, states: StateGrid, *, negative: bool) -> list
     return [f"{rows} sum to less than 1 ({spread}): a sink, dropout, or keys that are not shown?"]
 
 
+def check_long(sums: NDArray[np.float64], largest: FloatGrid) -> list[str]:
+    """Sentences on a grid that is known by its rows: (queries,) sums and largest weights."""
+    found = []
+    hopeless = np.flatnonzero(np.isnan(largest))
+    sums = sums[~np.isnan(largest)]
+    off = np.abs(sums - 1) > _SUM_TOLERANCE
+    if off.any():
+        spread = f"{sums[off].min():.2f} to {sums[off].max():.2f}"
+        rows = f"{int(off.sum())} of {_count(sums.size, 'row')}"
+        found.append(f"{rows} do not sum to 1 ({spread}): a sink, or keys that are not shown?")
+    if hopeless.size:
+        found.append(f"{_count(hopeless.size, 'row')} with no valid key (NaN): {_some(hopeless)}")
+    return found
+
+
 def _all_uniform(values: FloatGrid, states: StateGrid) -> bool:
     counts = counted(states)
     choices = counts.sum(axis=1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,10 @@ WHOLE_LIMIT = 1 << 20
 """Grids and windows up to this many cells travel whole."""
 OVERVIEW = 512
 """Rows and columns of an overview, at most."""
+
+
+Read = Callable[[Window], tuple[FloatGrid, StateGrid]]
+"""Weights and states of a window."""
 
 
 @dataclass(frozen=True)
@@ -52,43 +57,46 @@ class Tile:
 def tile(values: FloatGrid, states: StateGrid, window: Window | None = None) -> Tile:
     """The grid, or that window of it: whole up to `WHOLE_LIMIT` cells, else max-pooled."""
     size = (values.shape[0], values.shape[1])
-    q0, q1, k0, k1 = window or (0, size[0], 0, size[1])
-    values, states = values[q0:q1, k0:k1], states[q0:q1, k0:k1]
-    if values.size <= WHOLE_LIMIT:
-        return Tile(size, (q0, q1, k0, k1), (1, 1), values, states, None)
-    pooled = overview(values, states)
-    assert pooled.at is not None
-    query, key = np.divmod(pooled.at, np.uint32(k1 - k0))
-    at = ((query + np.uint32(q0)) * np.uint32(size[1]) + key + np.uint32(k0)).astype(np.uint32)
-    return Tile(size, (q0, q1, k0, k1), pooled.bin, pooled.values, pooled.states, at)
+
+    def read(part: Window) -> tuple[FloatGrid, StateGrid]:
+        q0, q1, k0, k1 = part
+        return values[q0:q1, k0:k1], states[q0:q1, k0:k1]
+
+    return read_tile(read, size, window or (0, size[0], 0, size[1]))
 
 
-def overview(values: FloatGrid, states: StateGrid, limit: int = OVERVIEW) -> Tile:
+def read_tile(read: Read, size: tuple[int, int], window: Window) -> Tile:
+    """That window of a grid of `size`: whole up to `WHOLE_LIMIT` cells, else max-pooled."""
+    q0, q1, k0, k1 = window
+    if (q1 - q0) * (k1 - k0) > WHOLE_LIMIT:
+        return pooled(read, size, window)
+    values, states = read(window)
+    return Tile(size, window, (1, 1), values, states, None)
+
+
+def pooled(read: Read, size: tuple[int, int], window: Window, limit: int = OVERVIEW) -> Tile:
     """At most `limit` × `limit` cells, each the weight of largest magnitude in its bin.
 
     Where a bin holds a weight, that weight and its position are kept, so a lone spike stays
     visible; a bin without one takes the state of its first cell.
     """
-    queries, keys = values.shape
-    rows, columns = -(-queries // limit), -(-keys // limit)
-    shape = (-(-queries // rows), -(-keys // columns))
-    padded_keys = shape[1] * columns
-    pooled = np.empty(shape, dtype=np.float32)
-    pooled_states = np.empty(shape, dtype=np.uint8)
+    q0, q1, k0, k1 = window
+    rows, columns = -(-(q1 - q0) // limit), -(-(k1 - k0) // limit)
+    shape = (-(-(q1 - q0) // rows), -(-(k1 - k0) // columns))
+    weights = np.empty(shape, dtype=np.float32)
+    states = np.empty(shape, dtype=np.uint8)
     at = np.empty(shape, dtype=np.uint32)
     for row in range(shape[0]):  # one band of queries at a time keeps the extra memory O(keys)
-        first = row * rows
-        band, band_states = values[first : first + rows], states[first : first + rows]
-        height = len(band)
-        rank = np.full((height, padded_keys), -np.inf, dtype=np.float32)
-        rank[:, :keys] = _rank(band, band_states)
-        bins = rank.reshape(height, shape[1], columns).transpose(1, 0, 2).reshape(shape[1], -1)
-        best = bins.argmax(axis=1)
+        first = q0 + row * rows
+        band, band_states = read((first, min(first + rows, q1), k0, k1))
+        rank = np.full((len(band), shape[1] * columns), -np.inf, dtype=np.float32)
+        rank[:, : k1 - k0] = _rank(band, band_states)
+        bins = rank.reshape(len(band), shape[1], columns).transpose(1, 0, 2)
+        best = bins.reshape(shape[1], -1).argmax(axis=1)
         query, key = best // columns, best % columns + np.arange(shape[1]) * columns
-        pooled[row], pooled_states[row] = band[query, key], band_states[query, key]
-        at[row] = (first + query) * keys + key
-    whole = (0, queries, 0, keys)
-    return Tile((queries, keys), whole, (rows, columns), pooled, pooled_states, at)
+        weights[row], states[row] = band[query, key], band_states[query, key]
+        at[row] = (first + query) * size[1] + k0 + key
+    return Tile(size, window, (rows, columns), weights, states, at)
 
 
 def _rank(values: FloatGrid, states: StateGrid) -> FloatGrid:

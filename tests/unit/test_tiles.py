@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from attnmap_widget import AttentionMap, State
 from attnmap_widget.states import cell_states
-from attnmap_widget.tiles import overview, tile
+from attnmap_widget.tiles import Window, pooled, tile
 
 
 def test_a_grid_of_a_million_cells_travels_whole_and_one_more_row_does_not() -> None:
@@ -41,21 +41,26 @@ def test_each_pooled_cell_is_the_largest_weight_of_its_bin(
     values[rng.random(values.shape) < 0.2] = np.nan
     missing = np.isnan(values)
     states = cell_states(values, missing)
-    pooled = overview(values, states, limit)
-    rows, columns = pooled.bin
-    assert pooled.at is not None
-    assert max(pooled.values.shape) <= limit
-    for row in range(pooled.values.shape[0]):
-        for column in range(pooled.values.shape[1]):
+
+    def read(window: Window) -> tuple[np.ndarray, np.ndarray]:
+        q0, q1, k0, k1 = window
+        return values[q0:q1, k0:k1], states[q0:q1, k0:k1]
+
+    seen = pooled(read, (queries, keys), (0, queries, 0, keys), limit)
+    rows, columns = seen.bin
+    assert seen.at is not None
+    assert max(seen.values.shape) <= limit
+    for row in range(seen.values.shape[0]):
+        for column in range(seen.values.shape[1]):
             q, k = row * rows, column * columns
             there = values[q : q + rows, k : k + columns]
-            query, key = divmod(int(pooled.at[row, column]), keys)
+            query, key = divmod(int(seen.at[row, column]), keys)
             assert q <= query < q + rows
             assert k <= key < k + columns
-            np.testing.assert_equal(pooled.values[row, column], values[query, key])
-            assert pooled.states[row, column] == states[query, key]
+            np.testing.assert_equal(seen.values[row, column], values[query, key])
+            assert seen.states[row, column] == states[query, key]
             if not np.isnan(there).all():
-                assert abs(pooled.values[row, column]) == np.nanmax(np.abs(there))
+                assert abs(seen.values[row, column]) == np.nanmax(np.abs(there))
 
 
 def test_states_travel_only_where_a_cell_is_not_a_plain_weight() -> None:

@@ -1,0 +1,185 @@
+"""What a map draws from: an array in memory, or a source too large for it, read in windows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import reading, tiles
+from .reading import Lean
+from .states import StateGrid
+from .tiles import Tile, Window
+from .weights import BoolGrid, FloatGrid
+
+_READ_AT_ONCE = 1 << 26
+"""Cells of a window that is read within a moment; a larger one shows the overview."""
+
+
+class LongSource(Protocol):
+    """A grid of weights that is not held: any window of it is exact, on demand."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(queries, keys)."""
+        ...
+
+    def window(self, window: Window) -> tuple[FloatGrid, StateGrid]:
+        """Weights and states of that part."""
+        ...
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What one pass over a long source finds."""
+
+    overview: Tile
+    row_sums: NDArray[np.float64]
+    """(queries,)."""
+    lean_keys: NDArray[np.int64]
+    """(queries,) the key of each row's largest weight."""
+    lean_weights: FloatGrid
+    """(queries,) that weight, NaN for a row without any."""
+    read: float = 1.0
+    """The share of the queries that was read; below 1 it is a first look."""
+
+
+@dataclass(frozen=True)
+class ArrayGrid:
+    """A grid in memory."""
+
+    values: FloatGrid
+    missing: BoolGrid
+    states: StateGrid
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(queries, keys)."""
+        return (self.values.shape[0], self.values.shape[1])
+
+    @property
+    def weights(self) -> FloatGrid:
+        """What `AttentionMap.weights` reads back."""
+        return self.values
+
+    def tile(self, window: Window | None = None) -> Tile:
+        """What the browser gets of that part."""
+        return tiles.tile(self.values, self.states, window)
+
+    def row_sums(self) -> NDArray[np.float64]:
+        """(queries,)."""
+        return reading.row_sums(self.values)
+
+    def leans(self) -> list[Lean | None]:
+        """One a row."""
+        return reading.leans(self.values, self.states)
+
+    def checks(self, *, causal: bool) -> list[str]:
+        """Sentences on what looks wrong."""
+        return reading.checks(self.values, self.states, causal=causal)
+
+    def for_colors(self, keys: tuple[int, ...]) -> tuple[FloatGrid, StateGrid, tuple[int, ...]]:
+        """The cells that the colour range is taken from, and the columns of `keys` in them."""
+        return self.values, self.states, keys
+
+
+class LongWeights:
+    """The weights of a long grid, read like an array: `weights[q0:q1, k0:k1]` is exact float32."""
+
+    def __init__(self, source: LongSource) -> None:
+        self._source = source
+        self.shape = source.shape
+        self.dtype = np.dtype(np.float32)
+        self.ndim = 2
+
+    def __getitem__(self, part: Any) -> Any:
+        """Integers and forward slices of step 1, as in numpy."""
+        rows, keys = part if isinstance(part, tuple) else (part, slice(None))
+        (q0, q1), (k0, k1) = (
+            _span(index, length) for index, length in zip((rows, keys), self.shape, strict=True)
+        )
+        values, _ = self._source.window((q0, q1, k0, k1))
+        picked = tuple(slice(None) if isinstance(index, slice) else 0 for index in (rows, keys))
+        return values[picked]
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> FloatGrid:
+        """The whole grid, where that is no accident."""
+        gigabytes = 4 * self.shape[0] * self.shape[1] / 1e9
+        if gigabytes > 1:
+            raise MemoryError(
+                f"all {self.shape[0]} × {self.shape[1]} weights take {gigabytes:.1f} GB; read a "
+                "part: weights[q0:q1, k0:k1]"
+            )
+        values: FloatGrid = np.asarray(self[:, :], dtype=dtype)
+        return values
+
+    def __repr__(self) -> str:
+        return f"<weights, {self.shape[0]} queries × {self.shape[1]} keys, read in windows>"
+
+
+def _span(index: Any, length: int) -> tuple[int, int]:
+    if isinstance(index, slice):
+        start, stop, step = index.indices(length)
+        if step != 1:
+            raise ValueError("weights of a long grid are read by slices of step 1")
+        return start, max(start, stop)
+    position = int(index) + (length if index < 0 else 0)
+    if not 0 <= position < length:
+        raise IndexError(f"index {index} is out of range for {length}")
+    return position, position + 1
+
+
+@dataclass(frozen=True)
+class LongGrid:
+    """A grid that is not held: its survey, and windows on demand."""
+
+    source: LongSource
+    survey: Survey
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(queries, keys)."""
+        return self.source.shape
+
+    @cached_property
+    def weights(self) -> LongWeights:
+        """What `AttentionMap.weights` reads back."""
+        return LongWeights(self.source)
+
+    def tile(self, window: Window | None = None) -> Tile:
+        """The overview; a window that is read within a moment is read anew."""
+        if window is None:
+            return self.survey.overview
+        q0, q1, k0, k1 = window
+        if (q1 - q0) * (k1 - k0) > _READ_AT_ONCE:
+            return self.survey.overview
+        return tiles.read_tile(self.source.window, self.shape, window)
+
+    def row_sums(self) -> NDArray[np.float64]:
+        """(queries,)."""
+        return self.survey.row_sums
+
+    def leans(self) -> list[Lean | None]:
+        """One a row."""
+        return [
+            None if np.isnan(weight) else Lean(query, int(key), float(weight))
+            for query, (key, weight) in enumerate(
+                zip(self.survey.lean_keys, self.survey.lean_weights, strict=True)
+            )
+        ]
+
+    def checks(self, *, causal: bool) -> list[str]:
+        """Sentences on what looks wrong."""
+        return reading.check_long(self.survey.row_sums, self.survey.lean_weights)
+
+    def for_colors(self, keys: tuple[int, ...]) -> tuple[FloatGrid, StateGrid, tuple[int, ...]]:
+        """The overview: its largest weight is the grid's."""
+        overview = self.survey.overview
+        columns = tuple(dict.fromkeys(key // overview.bin[1] for key in keys))
+        return overview.values, overview.states, columns
+
+
+Grid = ArrayGrid | LongGrid
