@@ -51,8 +51,7 @@ export function createAxes(view: View, measure: Measure): Axes {
 }
 
 function caption(into: HTMLElement, title: string, stride: number): void {
-	const thinned = element("span", "thinned");
-	thinned.textContent = everyNth(stride);
+	const thinned = element("span", "thinned", {}, [everyNth(stride)]);
 	into.replaceChildren(title, ...(stride > 1 ? [" ", thinned] : []));
 }
 
@@ -138,15 +137,12 @@ export function elide(text: string, room: number, measure: Measure): string {
 
 /** Widths of bold text in em, each measured once. */
 export function createMeasure(family: string): Measure {
-	const pen = new OffscreenCanvas(1, 1).getContext("2d");
+	const pen = new OffscreenCanvas(1, 1).getContext("2d") as OffscreenCanvasRenderingContext2D;
 	const known = new Map<string, number>();
-	if (pen) pen.font = `bold 100px ${family}`;
+	pen.font = `bold 100px ${family}`;
 	return (text) => {
-		let width = known.get(text);
-		if (width === undefined) {
-			width = (pen?.measureText(text).width ?? text.length * 60) / 100;
-			if (known.size < 20_000) known.set(text, width);
-		}
+		const width = known.get(text) ?? pen.measureText(text).width / 100;
+		if (known.size < 20_000) known.set(text, width);
 		return width;
 	};
 }

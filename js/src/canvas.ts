@@ -84,14 +84,11 @@ export function valueFont(tile: Tile, plot: Plot, font: number, em: (text: strin
 	const height = (plot.pixelHeight / plot.rows - plot.gapY) / plot.ratio - 4;
 	const smallest = 8;
 	if (Math.min(width, height) < smallest) return 0;
-	const widths = new Map<string, number>();
 	let widest = 0;
 	for (const weight of tile.weights) {
 		if (Number.isNaN(weight)) continue;
-		const shape = formatCell(weight).replace(/\d/g, "0");
-		const known = widths.get(shape) ?? em(shape);
-		widths.set(shape, known);
-		widest = Math.max(widest, known);
+		// Digits are equally wide, so there are only a few texts to measure.
+		widest = Math.max(widest, em(formatCell(weight).replace(/\d/g, "0")));
 	}
 	const fits = Math.min(font * 0.85, height, widest > 0 ? width / widest : height);
 	return fits >= smallest ? Math.floor(fits * 2) / 2 : 0;

@@ -1,18 +1,13 @@
 /** What looks wrong, as one quiet line that opens. */
 
+import { element } from "./view";
+
 export function drawChecks(into: HTMLDetailsElement, checks: readonly string[]): void {
+	const single = checks.length === 1;
 	into.hidden = checks.length === 0;
-	into.classList.toggle("attnmap-single", checks.length === 1);
-	const summary = document.createElement("summary");
-	const list = document.createElement("ul");
-	const only = checks.length === 1 ? checks[0] : undefined;
-	summary.textContent = only ?? `${checks.length} things to check`;
-	list.append(
-		...checks.map((text) => {
-			const item = document.createElement("li");
-			item.textContent = text;
-			return item;
-		}),
-	);
-	into.replaceChildren(summary, ...(only === undefined ? [list] : []));
+	into.classList.toggle("attnmap-single", single);
+	const title = single ? (checks[0] ?? "") : `${checks.length} things to check`;
+	const items = single ? [] : checks.map((text) => element("li", "check", {}, [text]));
+	const list = element("ul", "check-list", {}, items);
+	into.replaceChildren(element("summary", "summary", {}, [title]), ...(single ? [] : [list]));
 }

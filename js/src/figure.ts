@@ -29,10 +29,13 @@ export function describeGrid(view: View, scene: Scene, title: string): void {
 	const [rows, columns] = scene.tile.bin;
 	const size = `${count(queries, "query", "queries")} × ${count(keys, "key")}`;
 	const bins = rows > 1 || columns > 1 ? `, ${rows} × ${columns} per cell` : "";
+	const [q0, q1, k0, k1] = scene.tile.window;
+	const part = q1 - q0 < queries || k1 - k0 < keys;
+	const inView = part ? `, in view ${q0}–${q1 - 1} × ${k0}–${k1 - 1}` : "";
 	view.title.textContent = title;
 	view.title.hidden = title === "";
-	view.size.textContent = size + bins;
+	view.size.textContent = size + bins + inView;
 	view.grid.setAttribute("aria-rowcount", String(queries));
 	view.grid.setAttribute("aria-colcount", String(keys));
-	view.grid.setAttribute("aria-label", `${title || "Attention map"}: ${size}${bins}`);
+	view.grid.setAttribute("aria-label", `${title || "Attention map"}: ${size}${bins}${inView}`);
 }

@@ -2,7 +2,14 @@
 
 import type { Spot } from "./tile";
 
-const PAGE = 10;
+const STEPS: Partial<Record<string, Spot>> = {
+	ArrowUp: [-1, 0],
+	ArrowDown: [1, 0],
+	ArrowLeft: [0, -1],
+	ArrowRight: [0, 1],
+	PageUp: [-10, 0],
+	PageDown: [10, 0],
+};
 
 /** Where a key leads, or null if it does not move. */
 export function move(
@@ -18,23 +25,8 @@ export function move(
 	];
 	if (key === "Home") return to(control ? 0 : row, 0);
 	if (key === "End") return to(control ? last[0] : row, last[1]);
-	if (control) return null;
-	switch (key) {
-		case "ArrowUp":
-			return to(row - 1, column);
-		case "ArrowDown":
-			return to(row + 1, column);
-		case "ArrowLeft":
-			return to(row, column - 1);
-		case "ArrowRight":
-			return to(row, column + 1);
-		case "PageUp":
-			return to(row - PAGE, column);
-		case "PageDown":
-			return to(row + PAGE, column);
-		default:
-			return null;
-	}
+	const step = control ? undefined : STEPS[key];
+	return step ? to(row + step[0], column + step[1]) : null;
 }
 
 export interface Keys {

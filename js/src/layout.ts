@@ -67,7 +67,7 @@ export function layoutMap(
 		const rows = rowAxis(plot, [q0, q1], tile.bin[0], label, Math.max(0, left - title - 8));
 		const columns = columnAxis(plot, [k0, k1], tile.bin[1], label, labels.columns, measure, width);
 		const top = MARGIN;
-		const height = top + plot.height + 6 + columns.height + 4 + font * 1.5;
+		const height = top + plot.height + 6 + columns.height + 8 + font * 1.5;
 		layout = { width, below, left, top, plot, rows, columns, height };
 		const overhang = columns.slanted ? overhangOf(columns, labels.columns, measure) : 0;
 		const need = Math.max(Math.min(widest * rows.font, cap), Math.min(overhang - title, cap * 0.8));
@@ -117,7 +117,7 @@ function rowAxis(
 ): Axis {
 	const pitch = plot.height / plot.rows;
 	const perToken = pitch / bin;
-	const font = Math.min(label, Math.max(SMALL, perToken - 1));
+	const font = Math.min(label, Math.max(SMALL, perToken / 1.15));
 	const stride = niceStride((font * 1.15) / perToken);
 	return { font, stride, from, to, bin, pitch, room };
 }

@@ -13,22 +13,21 @@ import { element } from "./view";
 export function drawLegend(into: HTMLElement, scene: Scene, more: readonly string[]): void {
 	const { colors, survey, layout } = scene;
 	into.classList.toggle("attnmap-flat", layout.below);
-	const title = element("div", "legend-title");
-	title.textContent = colors.scale === "log" ? "weight (log scale)" : "weight";
-	const scale = element("div", "legend-scale", {}, [ramp(scene), ...ticks(colors)]);
+	const words = colors.scale === "log" ? "weight (log scale)" : "weight";
+	const title = element("div", "legend-title", {}, [words]);
+	const scale = element("div", "legend-scale", {}, [
+		ramp(scene),
+		element("div", "legend-ticks", {}, ticks(colors)),
+	]);
 	const states = [...STATE_WORDS].filter(([state]) => occurs(survey, state));
 	const rows = states.map(([state, words]) => entry(words, state, swatch(scene, state)));
 	if (survey.leaks > 0) {
 		const words = `${LEAK_WORDS} (${count(survey.leaks, "cell")})`;
 		rows.push(entry(words, "leak", swatch(scene, null)));
 	}
-	const notes = [...colors.notes, ...more].map((text) => {
-		const note = element("p", "legend-note");
-		note.textContent = text;
-		return note;
-	});
+	const notes = [...colors.notes, ...more].map((text) => element("p", "legend-note", {}, [text]));
 	const list = element("div", "legend-states", {}, rows);
-	into.replaceChildren(title, scale, ...(rows.length > 0 ? [list] : []), ...notes);
+	into.replaceChildren(title, scale, list, ...notes);
 }
 
 /** A leak is listed on its own. */
@@ -48,6 +47,7 @@ function ramp({ palette, layout: { below: flat } }: Scene): HTMLElement {
 	return canvas;
 }
 
+/** Low, middle, high. */
 function ticks(colors: WireColors): HTMLElement[] {
 	const [low, high] = colors.range;
 	const middle = colors.scale === "log" ? Math.sqrt(low * high) : (low + high) / 2;
@@ -59,53 +59,32 @@ function ticks(colors: WireColors): HTMLElement[] {
 					formatTick(middle),
 					(colors.clips[1] ? "≥ " : "") + formatTick(high),
 				];
-	return texts.map((text, n) => {
-		const tick = element("span", "legend-tick", { "data-at": ["low", "middle", "high"][n] ?? "" });
-		tick.textContent = text;
-		return tick;
-	});
+	return texts.map((text) => element("span", "legend-tick", {}, [text]));
 }
 
 function entry(words: string, state: number | "leak", swatch: HTMLElement): HTMLElement {
-	const label = element("span", "legend-words");
-	label.textContent = words;
+	const label = element("span", "legend-words", {}, [words]);
 	return element("div", "legend-state", { "data-state": String(state) }, [swatch, label]);
 }
 
 /** A cell of that state as the map draws it; null stands for a leak. */
 function swatch({ theme, palette, layout: { plot } }: Scene, state: number | null): HTMLElement {
 	const { ratio } = plot;
-	const side = 13;
 	const canvas = element("canvas", "legend-swatch", { "aria-hidden": "true" });
-	canvas.width = canvas.height = Math.round(side * ratio);
+	canvas.width = canvas.height = Math.round(13 * ratio);
 	const pen = canvas.getContext("2d");
 	if (!pen) return canvas;
 	const path = new Path2D();
-	const half = ratio / 2;
-	path.roundRect(half, half, canvas.width - ratio, canvas.height - ratio, ratio);
-	const color = css(unpack(palette[150] ?? 0));
-	const grey = state === null ? 0 : (flatsOf(theme.dark)[state] ?? 0);
-	if (state === null) {
-		pen.fillStyle = color;
-		pen.fill(path);
-		pen.strokeStyle = WARNING[theme.dark ? "dark" : "light"];
-		pen.lineWidth = 1.5 * ratio;
-		pen.stroke(path);
-		return canvas;
-	}
-	if (!hasPatterns(plot) && grey !== 0) {
-		pen.fillStyle = css(unpack(grey));
-		pen.fill(path);
-	} else {
-		if (state === State.padding) {
-			pen.globalAlpha = DIMMED;
-			pen.fillStyle = color;
-			pen.fill(path);
-			pen.globalAlpha = 1;
-		}
-		strokeOrFill(pen, path, state, theme.dark, ratio);
-	}
+	path.roundRect(ratio / 2, ratio / 2, canvas.width - ratio, canvas.height - ratio, ratio);
+	const patterned = hasPatterns(plot) || state === State.empty;
+	const flat = patterned || state === null ? 0 : (flatsOf(theme.dark)[state] ?? 0);
+	pen.fillStyle = css(unpack(flat || (palette[150] ?? 0)));
+	pen.globalAlpha = patterned && state === State.padding ? DIMMED : 1;
+	if (flat !== 0 || state === null || state === State.padding) pen.fill(path);
+	pen.globalAlpha = 1;
+	if (patterned && state !== null) strokeOrFill(pen, path, state, theme.dark, ratio);
 	pen.strokeStyle = theme.dark ? "rgb(201 209 217 / .3)" : "rgb(60 66 74 / .25)";
+	if (state === null) pen.strokeStyle = WARNING[theme.dark ? "dark" : "light"];
 	pen.lineWidth = ratio;
 	if (state !== State.empty) pen.stroke(path);
 	return canvas;

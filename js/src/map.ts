@@ -18,7 +18,7 @@ import { listenToPointer, type Point } from "./pointer";
 import { colorAt, pick, type Scene } from "./scene";
 import { createStrip, STRIP_LIMIT } from "./strip";
 import { detectTheme, type Theme, watchTheme } from "./theme";
-import { cellAt, isPooled, locate, type Spot, type Survey, survey } from "./tile";
+import { cellAt, crop, isPooled, locate, type Spot, type Survey, survey } from "./tile";
 import { buildView, line } from "./view";
 
 const TOO_SMALL = ["cells are too small to write values in"];
@@ -35,11 +35,12 @@ export function createMap(host: HTMLElement, model: Model, signal: AbortSignal):
 	let measure: Measure = () => 0;
 	const axes = createAxes(view, (text) => measure(text));
 
+	let whole: Tile | null = null;
 	let tile: Tile | null = null;
 	let found: Survey = { states: [], leaks: 0 };
 	let theme: Theme = detectTheme(root);
 	let scene: Scene | null = null;
-	const stale = { tile: true, layout: true, paint: true };
+	const stale = { whole: true, tile: true, layout: true, paint: true };
 	let width = 0;
 	let pending = 0;
 	/** the last cell that was current, where the keyboard goes on from */
@@ -70,8 +71,9 @@ export function createMap(host: HTMLElement, model: Model, signal: AbortSignal):
 		const wire = model.get("weights");
 		const colors = model.get("_colors");
 		if (!wire || !colors) return;
+		if (stale.whole || whole === null) whole = decodeTile(wire);
 		if (stale.tile || tile === null) {
-			const next = decodeTile(wire);
+			const next = visible(whole);
 			stale.layout ||= tile === null || shapeOf(tile) !== shapeOf(next);
 			tile = next;
 			found = survey(next);
@@ -97,7 +99,15 @@ export function createMap(host: HTMLElement, model: Model, signal: AbortSignal):
 		const palette = paletteOf(colors, theme.dark);
 		scene = { tile, survey: found, queries, keys, colors, palette, theme, layout };
 		paint(scene, font);
-		Object.assign(stale, { tile: false, layout: false, paint: false });
+		Object.assign(stale, { whole: false, tile: false, layout: false, paint: false });
+	}
+
+	/** The window in view, from the detail as soon as that is of this window. */
+	function visible(all: Tile): Tile {
+		const view = model.get("viewport");
+		const detail = model.get("_detail");
+		const exact = detail && view && detail.window.join() === view.join();
+		return exact ? decodeTile(detail) : crop(all, view);
 	}
 
 	function paint(current: Scene, font: number): void {
@@ -218,7 +228,8 @@ export function createMap(host: HTMLElement, model: Model, signal: AbortSignal):
 		}
 		run();
 	}
-	react(["weights"], () => invalidate({ tile: true }));
+	react(["weights"], () => invalidate({ whole: true, tile: true }));
+	react(["viewport", "_detail"], () => invalidate({ tile: true }));
 	react(["tokens", "queries"], relayout);
 	react(["_colors", "show_values", "title"], () => invalidate({ paint: true }));
 	react(["hover", "selection"], schedule);

@@ -102,7 +102,7 @@ export interface Tile {
 }
 
 /** The bytes themselves, without a copy, wherever they start in their buffer. */
-export function bytesOf(bytes: Bytes): Uint8Array {
+export function bytesOf(bytes: ArrayBuffer | ArrayBufferView): Uint8Array {
 	return ArrayBuffer.isView(bytes)
 		? new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength)
 		: new Uint8Array(bytes);

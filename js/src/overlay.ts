@@ -83,7 +83,7 @@ export function drawTip(view: View, scene: Scene, reading: Reading | null): void
 	const y = (grid.top - root.top) / scale + cell.y;
 	const tip = { width: view.tooltip.offsetWidth, height: view.tooltip.offsetHeight };
 	const at = placeTip({ ...cell, x, y }, tip, visibleArea(root, scale));
-	view.tooltip.style.transform = `translate(${at.x}px, ${at.y}px)`;
+	view.tooltip.style.translate = `${at.x}px ${at.y}px`;
 }
 
 /** The part of the root that is on screen, seen from its own corner. */

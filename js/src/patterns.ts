@@ -69,8 +69,7 @@ export function patternOf(
 	if (!found) return null;
 	const side = Math.max(1, Math.round(found.side * ratio));
 	const square = new OffscreenCanvas(side, side);
-	const pen = square.getContext("2d");
-	if (!pen) return null;
+	const pen = square.getContext("2d") as OffscreenCanvasRenderingContext2D;
 	const scale = side / found.side;
 	pen.scale(scale, scale);
 	const [red, green, blue] = patternInk(dark);

@@ -40,8 +40,7 @@ export function createStrip(details: HTMLDetailsElement, signal: AbortSignal): S
 	let built = false;
 	const tokens: Record<Side, HTMLElement[]> = { query: [], key: [] };
 
-	const summary = document.createElement("summary");
-	summary.textContent = "Read along the tokens";
+	const summary = element("summary", "summary", {}, ["Read along the tokens"]);
 	const lines: Record<Side, HTMLElement> = {
 		query: element("div", "strip-line", { "data-side": "query" }),
 		key: element("div", "strip-line", { "data-side": "key" }),
@@ -50,13 +49,10 @@ export function createStrip(details: HTMLDetailsElement, signal: AbortSignal): S
 
 	const build = (side: Side, caption: string, labels: Labels, count: number) => {
 		tokens[side] = Array.from({ length: count }, (_, index) => {
-			const token = element("span", "strip-token", { dir: "auto", "data-index": String(index) });
-			token.textContent = nameOf(labels, index).label;
-			return token;
+			const attributes = { dir: "auto", "data-index": String(index) };
+			return element("span", "strip-token", attributes, [nameOf(labels, index).label]);
 		});
-		const title = element("span", "strip-title");
-		title.textContent = caption;
-		lines[side].replaceChildren(title, ...tokens[side]);
+		lines[side].replaceChildren(element("span", "strip-title", {}, [caption]), ...tokens[side]);
 	};
 
 	const shade = () => {

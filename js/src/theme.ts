@@ -33,11 +33,10 @@ function hostOf(element: Element): Element | null {
 
 /** Any CSS colour: a canvas knows them all. */
 export function parseColor(color: string): [color: Rgb, alpha: number] {
-	const pen = new OffscreenCanvas(1, 1).getContext("2d");
-	if (!pen) return [WHITE, 0];
+	const pen = new OffscreenCanvas(1, 1).getContext("2d") as OffscreenCanvasRenderingContext2D;
 	pen.fillStyle = color;
 	pen.fillRect(0, 0, 1, 1);
-	const [red = 255, green = 255, blue = 255, alpha = 0] = pen.getImageData(0, 0, 1, 1).data;
+	const [red = 0, green = 0, blue = 0, alpha = 0] = pen.getImageData(0, 0, 1, 1).data;
 	return [[red, green, blue], alpha / 255];
 }
 

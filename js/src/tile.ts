@@ -1,6 +1,6 @@
 /** Questions about a decoded tile. A "spot" is [row, column] of the tile, a cell [query, key]. */
 
-import { type Cell, State, type Tile } from "./model";
+import { type Cell, State, type Tile, type Window } from "./model";
 
 export type Spot = [row: number, column: number];
 
@@ -46,6 +46,38 @@ export function locate(tile: Tile, cell: Cell | null): Spot | null {
 	return inside ? [row, column] : null;
 }
 
+/**
+ * The part of a tile that is in view: all of its cells that the window touches, or the whole tile
+ * where that leaves nothing.
+ */
+export function crop(tile: Tile, view: Window | null): Tile {
+	const [q0, q1, k0, k1] = tile.window;
+	const [rows, columns] = tile.bin;
+	const [from, to, first, last] = view ?? tile.window;
+	const top = Math.max(0, Math.floor((from - q0) / rows));
+	const left = Math.max(0, Math.floor((first - k0) / columns));
+	const height = Math.min(tile.shape[0], Math.ceil((to - q0) / rows)) - top;
+	const width = Math.min(tile.shape[1], Math.ceil((last - k0) / columns)) - left;
+	const cells = height * width;
+	if (height < 1 || width < 1 || cells === tile.shape[0] * tile.shape[1]) return tile;
+	const cut = <A extends Float32Array | Uint8Array | Uint32Array>(given: A, into: A): A => {
+		for (let row = 0; row < height; row++) {
+			const start = (top + row) * tile.shape[1] + left;
+			into.set(given.subarray(start, start + width), row * width);
+		}
+		return into;
+	};
+	const [y, x] = [q0 + top * rows, k0 + left * columns];
+	return {
+		...tile,
+		shape: [height, width],
+		window: [y, Math.min(q1, y + height * rows), x, Math.min(k1, x + width * columns)],
+		weights: cut(tile.weights, new Float32Array(cells)),
+		states: tile.states && cut(tile.states, new Uint8Array(cells)),
+		at: tile.at && cut(tile.at, new Uint32Array(cells)),
+	};
+}
+
 export function isPooled(tile: Tile): boolean {
 	return tile.bin[0] > 1 || tile.bin[1] > 1;
 }
@@ -82,12 +114,15 @@ export function largestOfRow(tile: Tile, row: number): Spot | null {
 }
 
 /** Each row's largest magnitude, for the row scale. */
-export function rowMaxima(tile: Tile): Float32Array {
-	const [rows, columns] = tile.shape;
+export function rowMaxima({ shape: [rows, columns], weights, states }: Tile): Float32Array {
 	const maxima = new Float32Array(rows);
-	for (let row = 0; row < rows; row++) {
-		const spot = largest(tile, [row, row + 1], [0, columns]);
-		maxima[row] = spot ? Math.abs(weightAt(tile, spot)) : 0;
+	for (let i = 0; i < rows * columns; i++) {
+		const size = Math.abs(weights[i] as number);
+		const row = Math.floor(i / columns);
+		const state = states?.[i] ?? State.weight;
+		if (size > (maxima[row] as number) && (state <= State.zero || isLeak(state, size))) {
+			maxima[row] = size;
+		}
 	}
 	return maxima;
 }

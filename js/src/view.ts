@@ -28,11 +28,12 @@ export interface View {
 	tooltip: HTMLElement;
 }
 
+/** Strings among the children become text, never markup. */
 export function element<K extends keyof HTMLElementTagNameMap>(
 	tag: K,
 	name: string,
 	attributes: Record<string, string> = {},
-	children: readonly HTMLElement[] = [],
+	children: readonly (HTMLElement | string)[] = [],
 ): HTMLElementTagNameMap[K] {
 	const made = document.createElement(tag);
 	made.className = `attnmap-${name}`;
@@ -46,17 +47,20 @@ export function buildView(): View {
 	const id = `attnmap-${Math.random().toString(36).slice(2)}`;
 	const silent = { "aria-hidden": "true" };
 
-	const title = element("span", "title", { id: `${id}-title` });
+	const title = element("span", "title");
 	const size = element("span", "size");
 	const head = element("div", "head", {}, [title, size]);
 	const error = element("div", "error", { role: "alert", hidden: "" });
 
 	const cells = element("canvas", "cells", silent);
 	const values = element("canvas", "values", silent);
-	const rowHair = element("div", "crosshair", { ...silent, "data-axis": "row", hidden: "" });
-	const columnHair = element("div", "crosshair", { ...silent, "data-axis": "column", hidden: "" });
-	const largest = element("div", "largest", { ...silent, hidden: "" });
-	const pin = element("div", "pin", { ...silent, hidden: "" });
+	const over = (name: string) => element("div", name, { ...silent, hidden: "" });
+	const rowHair = over("crosshair");
+	const columnHair = over("crosshair");
+	rowHair.dataset.axis = "row";
+	columnHair.dataset.axis = "column";
+	const largest = over("largest");
+	const pin = over("pin");
 	const cell = element("div", "cell", { role: "gridcell", id: `${id}-cell` });
 	const row = element("div", "row", { role: "row" }, [cell]);
 	const grid = element("div", "grid", { role: "grid", tabindex: "0" }, [
@@ -87,7 +91,7 @@ export function buildView(): View {
 	const status = element("div", "status", { hidden: "" });
 	const checks = element("details", "checks", { hidden: "" });
 	const strip = element("details", "strip", { hidden: "" });
-	const tooltip = element("div", "tooltip", { ...silent, hidden: "" });
+	const tooltip = over("tooltip");
 
 	const root = document.createElement("div");
 	root.className = "attnmap";
@@ -133,7 +137,7 @@ export function place(
 ): void {
 	it.hidden = rect === null;
 	if (rect === null) return;
-	it.style.transform = `translate(${rect.x}px, ${rect.y}px)`;
+	it.style.translate = `${rect.x}px ${rect.y}px`;
 	it.style.width = `${rect.width}px`;
 	it.style.height = `${rect.height}px`;
 }

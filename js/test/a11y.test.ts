@@ -54,6 +54,7 @@ test.each([
 		await frames(3);
 		await clean();
 	},
+	60_000,
 );
 
 test("every control can be reached and named", async () => {

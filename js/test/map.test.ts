@@ -126,8 +126,8 @@ describe("cells", () => {
 		expect(map.find(".attnmap-size").textContent).toContain("20 queries × 30 keys");
 		map.model.change({ selection: [12, 19], hover: null });
 		await frames();
-		expect(map.find(".attnmap-pin").style.transform).toBe(
-			map.find(".attnmap-cell").style.transform,
+		expect(map.find(".attnmap-pin").style.translate).toBe(
+			map.find(".attnmap-cell").style.translate,
 		);
 		expect(map.find(".attnmap-readout").textContent).toContain("among 10 × 10 cells");
 	});
@@ -428,4 +428,70 @@ test("new weights of another shape come with their labels", async () => {
 	expect(map.texts(".attnmap-row-label")).toEqual(names(5, "row"));
 	expect(map.texts(".attnmap-column-label")).toEqual(["x", "y"]);
 	expect(map.find(".attnmap-size").textContent).toBe("5 queries × 2 keys");
+});
+
+describe("viewport", () => {
+	const rows = softmaxRows(20, 30);
+
+	test("shows the window that Python sets: its cells, labels and read-outs, true indices", async () => {
+		const map = await mount(stateOf(rows, { viewport: [5, 9, 10, 17], show_values: false }));
+		const box = map.find(".attnmap-cells").getBoundingClientRect();
+		expect([box.width, box.height]).toEqual([280, 160]);
+		expect(map.texts(".attnmap-row-label")).toEqual(["query5", "query6", "query7", "query8"]);
+		expect(map.texts(".attnmap-column-label").at(-1)).toBe("key16");
+		expect(map.find(".attnmap-size").textContent).toContain("in view 5–8 × 10–16");
+		map.model.change({ hover: [8, 16] });
+		await frames();
+		expect(map.find(".attnmap-readout").textContent).toContain("query8 (8) looks at key16 (16)");
+		const shown = unpack(paletteOf(colorsOf(), false)[Math.round((rows[8]?.[16] ?? 0) * 255)] ?? 0);
+		const canvas = map.find(".attnmap-cells") as HTMLCanvasElement;
+		const drawn = canvas.getContext("2d")?.getImageData(6 * 40 + 20, 3 * 40 + 20, 1, 1).data ?? [];
+		expect([...drawn].slice(0, 3)).toEqual([...shown]);
+		map.model.change({ viewport: null });
+		await frames();
+		expect(map.all(".attnmap-row-label").length).toBe(20);
+	});
+
+	test("a selection out of view is kept, read out, and comes back", async () => {
+		const map = await mount(stateOf(rows, { viewport: [0, 4, 0, 4], selection: [12, 13] }));
+		expect(map.find(".attnmap-pin").hidden).toBe(true);
+		expect(map.find(".attnmap-readout").textContent).toBe(
+			"query12 (12) → key13 (13) · out of view",
+		);
+		map.model.change({ viewport: [10, 14, 11, 16] });
+		await frames();
+		expect(map.find(".attnmap-pin").hidden).toBe(false);
+		expect(map.model.sent).toEqual([]);
+	});
+
+	test("a pooled overview is cut at once, and replaced by the detail of the same window", async () => {
+		const pooled = {
+			...tileOf([
+				[0.1, 0.2, 0.3],
+				[0.4, 0.5, 0.6],
+			]),
+			bin: [10, 10] as [number, number],
+		};
+		const weights = { ...pooled, size: [20, 30], window: [0, 20, 0, 30] } as typeof pooled;
+		const map = await mount(
+			stateOf(rows, { weights, viewport: [10, 20, 10, 30], show_values: false }),
+		);
+		expect(map.pixel(0, 0)[3]).toBe(255);
+		expect(map.find(".attnmap-size").textContent).toContain(
+			"10 × 10 per cell, in view 10–19 × 10–29",
+		);
+		const exact = rows.slice(10, 20).map((row) => row.slice(10, 30));
+		const _detail = {
+			...tileOf(exact),
+			size: weights.size,
+			window: [10, 20, 10, 30],
+		} as typeof pooled;
+		map.model.change({ _detail: { ..._detail, window: [0, 10, 10, 30] } });
+		await frames();
+		expect(map.find(".attnmap-size").textContent).toContain("per cell");
+		map.model.change({ _detail });
+		await frames();
+		expect(map.find(".attnmap-size").textContent).not.toContain("per cell");
+		expect(map.all(".attnmap-row-label").length).toBe(10);
+	});
 });
