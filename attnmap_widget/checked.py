@@ -174,7 +174,7 @@ def _states(grid: ArrayGrid, options: Options) -> StateGrid:
 
 def _refuse_for_long(options: Options) -> None:
     for name in _STATE_OPTIONS:
-        if getattr(options, name) not in (None, False, 0):
+        if getattr(options, name) is not getattr(Options, name):
             raise ValueError(
                 f"{name}: a grid that is not held has the mask of its source and takes no other"
             )

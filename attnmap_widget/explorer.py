@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 import asyncio
+import math
+import os
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import ipywidgets
-import numpy as np
 import traitlets as t
 
+from . import captions
+from .grids import LongGrid
+from .long import LongHead
 from .map import AttentionMap
+from .passes import Pass
 from .selector import Selector
-from .sources import CaptureSource, Choice, Extraction, Source, StackSource, as_source, read
+from .sources import CaptureSource, Choice, Source, StackSource, as_source, read
 from .weights import shape_of
 
 _SETTLE = 0.03
 """Seconds in which further choices replace the one that is waiting to be drawn."""
+_AT_ONCE = 1 << 24
+"""Cells of a head that is read at once; a longer one gets a first look while it is read."""
+_KEPT = 8
+"""Long heads that stay read."""
 _CHOICES = ("layer", "head", "kind", "batch", "step")
 _LABELS = {"layer": "Layer", "head": "Head", "kind": "Kind", "batch": "Item", "step": "Step"}
 _ALL_STEPS = "all"
@@ -28,9 +38,6 @@ class _Choice(t.Any):
 
     def set(self, obj: Any, value: Any) -> None:
         obj._choose({str(self.name): value})
-
-    def store(self, obj: Any, value: Any) -> None:
-        super().set(obj, value)
 
 
 class AttentionExplorer(ipywidgets.VBox):  # type: ignore[misc]
@@ -94,6 +101,8 @@ class AttentionExplorer(ipywidgets.VBox):  # type: ignore[misc]
         self._caption = str(map_options.pop("title", ""))
         self._own_mask = not {"mask", "causal", "not_yet"} & map_options.keys()
         self._waiting: dict[str, Any] = {}
+        self._long: dict[Choice, LongGrid] = {}
+        self._pass: Pass | None = None
         self._choice = self._resolve(
             {"layer": layer, "head": head, "kind": kind, "batch": batch, "step": step}
         )
@@ -101,12 +110,13 @@ class AttentionExplorer(ipywidgets.VBox):  # type: ignore[misc]
         self.map = AttentionMap(**{**map_options, **drawn})
         self._selectors = {name: Selector(_LABELS[name]) for name in _CHOICES}
         self._menus = ipywidgets.HBox(
-            list(self._selectors.values()), layout={"flex_flow": "row wrap"}
+            list(self._selectors.values()), layout={"flex_flow": "row wrap", "grid_gap": "0 12px"}
         )
         super().__init__([self._menus, self.map])
         self._show_choice()
         for name, selector in self._selectors.items():
             selector.on_choice(partial(self._picked, name))
+        self._read_on()
 
     @property
     def layer_selector(self) -> Selector:
@@ -139,17 +149,20 @@ class AttentionExplorer(ipywidgets.VBox):  # type: ignore[misc]
         What was chosen stays chosen where the new source has it. Raises like the constructor, and
         then nothing has changed.
         """
-        before = self._source, self._tokens, self._queries, self._choice
+        before = self._source, self._tokens, self._queries, self._choice, self._long
         try:
+            self._long = {}
             self._source = as_source(source, **reading)
             self._tokens, self._queries = tokens, queries
             self._choice = self._resolve({})
             self.map.update(**self._drawn(self._choice), error="")
         except BaseException:
-            self._source, self._tokens, self._queries, self._choice = before
+            self._source, self._tokens, self._queries, self._choice, self._long = before
             raise
+        self._stop()
         self.error = ""
         self._show_choice()
+        self._read_on()
 
     # -- choosing -------------------------------------------------------------------------------
 
@@ -220,86 +233,139 @@ class AttentionExplorer(ipywidgets.VBox):  # type: ignore[misc]
             self._selectors[name].offer(choices, chosen)
             if name not in ("layer", "head"):
                 self._selectors[name].layout.display = None if len(choices) > 1 else "none"
-        with self.hold_trait_notifications():
-            for name, value in zip(_CHOICES, self._choice, strict=True):
-                getattr(type(self), name).store(self, value)
+        before = dict(self._trait_values)
+        self._trait_values.update(self._choice._asdict())
+        for name, value in self._choice._asdict().items():  # told when all is in place
+            if before.get(name) != value:
+                self._notify_trait(name, before.get(name), value)
 
     # -- drawing --------------------------------------------------------------------------------
 
     def _draw(self) -> None:
+        self._stop()
         try:
             self.map.update(**self._drawn(self._choice), error="")
         except Exception as failure:  # noqa: BLE001 - whatever a source raises belongs in view
-            message = str(failure) or repr(failure)
-            self.error = self.map.error = f"{self._title(self._choice, None)}: {message}"
+            self._fail(failure)
         else:
             self.error = ""
+            self._read_on()
+
+    def _fail(self, failure: Exception) -> None:
+        message = str(failure) or repr(failure)
+        self.error = self.map.error = (
+            f"{captions.title(self._source, self._choice, None, self._caption)}: {message}"
+        )
 
     def _drawn(self, choice: Choice) -> dict[str, Any]:
-        """What the map shows for `choice`."""
+        """What the map shows for `choice`; of a long head a first look, if it is the first time."""
         seen = read(self._source, choice)
-        shape = shape_of(seen.weights)
-        tokens, queries, status = self._labels(choice, shape)
+        tokens, queries, status = captions.labels(
+            self._source, choice, shape_of(seen.weights), self._tokens, self._queries
+        )
         drawn = {
             "weights": seen.weights,
             "tokens": tokens,
             "queries": queries,
-            "title": self._title(choice, seen),
+            "title": captions.title(self._source, choice, seen, self._caption),
             "status": status,
         }
         if self._own_mask and isinstance(self._source, CaptureSource):
             many = choice.step is None and self._source.offer(choice.layer, choice.kind).steps > 1
             drawn["mask"] = seen.allowed
-            drawn["not_yet"] = _not_yet(seen.weights) if many else None
+            drawn["not_yet"] = captions.not_yet(seen.weights) if many else None
+        if isinstance(seen.weights, LongHead):
+            drawn["weights"] = self._long_grid(choice, seen.weights)
         return drawn
 
-    def _labels(
-        self, choice: Choice, shape: tuple[int, ...]
-    ) -> tuple[Sequence[Any], Sequence[Any] | None, str]:
-        """(keys, rows or None for the same, status) for one map."""
-        tokens, queries = (_of_item(g, choice.batch) for g in (self._tokens, self._queries))
-        if isinstance(self._source, StackSource):
-            keys = None if tokens is None else len(tokens)
-            self._source.refuse_misfit(keys if queries is None else len(queries), keys)
-        if len(shape) != 2:
-            return tokens or ["?"], queries, ""  # the map says what is wrong with such a shape
-        rows, keys = shape
-        if choice.kind == "decoder" and self._queries is not None:
-            tokens = queries
-        elif choice.kind == "decoder" and self._queries is None:
-            tokens = None
-        if choice.kind == "cross":
-            return tokens or range(keys), queries or range(rows), ""
-        if self._source.offer(choice.layer, choice.kind).steps > 1:
-            return _generated(tokens, choice, rows, keys)
-        if tokens is None:
-            return range(keys), None if rows == keys else range(rows), ""
-        if queries is None or choice.kind in ("encoder", "decoder"):
-            return tokens, None, ""
-        return tokens, queries, ""
+    # -- long heads -----------------------------------------------------------------------------
 
-    def _title(self, choice: Choice, seen: Extraction | None) -> str:
-        parts = [self._caption] if self._caption else []
-        offer = self._source.offer(choice.layer, choice.kind)
-        if getattr(self._source, "named_layers", True):
-            parts.append(f"Layer {choice.layer}")
-        if choice.kind is not None and len(offer.kinds) > 1:
-            parts.append(choice.kind)
-        if isinstance(choice.head, str):
-            used = offer.heads if seen is None else seen.heads[0]
-            of = offer.heads if used == offer.heads else f"{used} of {offer.heads}"
-            parts.append(f"{choice.head} of {of} heads")
-        else:
-            parts.append(f"Head {choice.head}")
-        if offer.items > 1:
-            parts.append(f"item {choice.batch}")
-        if choice.step is not None:
-            parts.append(f"step {choice.step}")
-        return " · ".join(parts)
+    def _long_grid(self, choice: Choice, head: LongHead) -> LongGrid:
+        grid = self._long.get(choice)
+        if grid is None and math.prod(head.shape) <= _AT_ONCE:
+            grid = head.read(lambda _: None, lambda: False)
+        if grid is None:
+            return head.first_look()
+        self._keep(choice, grid)
+        return grid
+
+    def _keep(self, choice: Choice, grid: LongGrid) -> None:
+        """Remember the heads that were read last, so that going back costs nothing."""
+        self._long.pop(choice, None)
+        self._long[choice] = grid
+        while len(self._long) > _KEPT:
+            del self._long[next(iter(self._long))]
+
+    def _read_on(self) -> None:
+        """After a first look, read the whole head beside the notebook."""
+        grid, choice = self.map._checked.grid, self._choice
+        if not isinstance(grid, LongGrid) or grid.survey.read == 1:
+            return
+        queries, keys = grid.shape
+        status = self.map.status
+
+        def progress(fraction: float) -> None:
+            self.map.status = f"reading {queries} × {keys} weights: {fraction:.0%}"
+
+        def done(whole: LongGrid) -> None:
+            self._keep(choice, whole)
+            self.map.update(weights=whole, status=status)
+
+        progress(0)
+        assert isinstance(grid.source, LongHead)
+        self._pass = Pass(grid.source.read, progress=progress, done=done, failed=self._fail)
+
+    def _stop(self) -> None:
+        if self._pass is not None:
+            self._pass.cancel()
+            self._pass = None
+
+    # -- files ----------------------------------------------------------------------------------
+
+    def to_html(
+        self,
+        layers: Sequence[int] | None = None,
+        heads: Sequence[int | str] | None = None,
+        *,
+        theme: str = "light",
+        quantize: bool = False,
+    ) -> str:
+        """The maps of these layers and heads (None: all) with their menus, as one HTML file.
+
+        It needs neither network nor kernel; kind, batch item and step are those shown now.
+        `heads` may name "mean" and "max". `theme` and `quantize` are as in
+        `AttentionMap.to_html`. ValueError for a layer or head that does not exist, and, before
+        the maps are read, for a page above 50 MB.
+        """
+        from .files.html import explorer_to_html
+
+        return explorer_to_html(self, layers, heads, theme, quantize=quantize)
+
+    def save(self, path: str | os.PathLike[str], **options: Any) -> Path:
+        """Write all chosen maps as .html (options of `to_html`), or as another file the map shown.
+
+        Returns the path. ValueError for a suffix that is not known.
+        """
+        from .files import put
+
+        target = Path(path)
+        if target.suffix.lower() not in (".html", ".htm"):
+            return self.map.save(target, **options)
+        put(target, self.to_html(**options))
+        return target
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
+        """Beside the live view the picture of the map that is shown."""
+        found = super()._repr_mimebundle_(**kwargs) or {}
+        still = self.map._repr_mimebundle_()
+        picture = still[0].get("text/html") if isinstance(still, tuple) else None
+        return {**found, "text/html": picture} if picture else found
 
     def close(self) -> None:
         """Remove explorer, menus and map from every page and let go of the source."""
         if self.comm is not None:
+            self._stop()
+            self._long.clear()
             self.map.close()
             for selector in self._selectors.values():
                 selector.close()
@@ -329,33 +395,3 @@ def _kept(
     if wanted.get(name) is not None:
         return _existing(name, wanted[name], [*range(count), *words])
     return before if isinstance(before, str) else min(before, count - 1)
-
-
-def _of_item(tokens: Any, batch: int) -> Any:
-    """The tokens of one batch item: the list itself, or its entry in a list of lists."""
-    if tokens is None or isinstance(tokens, str) or not hasattr(tokens, "__len__"):
-        return tokens
-    nested = len(tokens) > 0 and isinstance(tokens[0], (list, tuple))
-    return list(tokens[batch]) if nested else tokens
-
-
-def _generated(
-    tokens: Any, choice: Choice, rows: int, keys: int
-) -> tuple[Sequence[Any], Sequence[Any] | None, str]:
-    """Labels by position after generate: row r of the last `rows` positions, the rest unused."""
-    known = list(range(keys)) if tokens is None else list(tokens)
-    status = ""
-    if tokens is not None and len(known) == keys + 1:
-        status = (
-            f"the last token, {known[keys]!r} at {keys}, was generated and never looked: no row"
-        )
-        known = known[:keys]
-    return known, None if rows == keys else known[keys - rows :], status
-
-
-def _not_yet(weights: Any) -> Any:
-    """True, (queries, keys), where a later key has no weight: it did not exist at that step."""
-    values = np.asarray(weights, dtype=np.float32)
-    rows, keys = values.shape
-    later = np.arange(keys)[None, :] > np.arange(rows)[:, None] + (keys - rows)
-    return np.isnan(values) & later

@@ -44,7 +44,7 @@ class Survey:
     lean_weights: FloatGrid
     """(queries,) that weight, NaN for a row without any."""
     read: float = 1.0
-    """The share of the queries that was read; below 1 it is a first look."""
+    """The share of the queries that was read; below 1 it is a first look, NaN for the others."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +80,10 @@ class ArrayGrid:
     def checks(self, *, causal: bool) -> list[str]:
         """Sentences on what looks wrong."""
         return reading.checks(self.values, self.states, causal=causal)
+
+    def largest_keys(self, query: int, count: int) -> tuple[NDArray[np.int64], FloatGrid]:
+        """The largest weights of that row and their keys, in falling order."""
+        return reading.largest_keys(self.values[query], self.states[query], count)
 
     def for_colors(self, keys: tuple[int, ...]) -> tuple[FloatGrid, StateGrid, tuple[int, ...]]:
         """The cells that the colour range is taken from, and the columns of `keys` in them."""
@@ -173,7 +177,14 @@ class LongGrid:
 
     def checks(self, *, causal: bool) -> list[str]:
         """Sentences on what looks wrong."""
+        if self.survey.read < 1:
+            return []  # a first look is no ground to find fault on
         return reading.check_long(self.survey.row_sums, self.survey.lean_weights)
+
+    def largest_keys(self, query: int, count: int) -> tuple[NDArray[np.int64], FloatGrid]:
+        """The largest weights of that row and their keys, in falling order."""
+        values, states = self.source.window((query, query + 1, 0, self.shape[1]))
+        return reading.largest_keys(values[0], states[0], count)
 
     def for_colors(self, keys: tuple[int, ...]) -> tuple[FloatGrid, StateGrid, tuple[int, ...]]:
         """The overview: its largest weight is the grid's."""

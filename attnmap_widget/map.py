@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from . import labels, reading, tiles
 from .checked import INPUTS, Checked, check, refuse_unknown
+from .files.methods import FileMethods
 from .reading import Lean
 from .schemes import STATIC
 from .states import StateGrid
@@ -22,6 +23,8 @@ Cell = tuple[int, int]
 
 _PLAIN = ("show_values", "title", "class_name", "error", "status")
 _HOST = ("layout", "tooltip", "tabbable")
+_TOP = 8
+"""Keys that are listed for a query of a large map."""
 
 
 def _asset(name: str) -> Any:
@@ -45,7 +48,7 @@ def _cell_to_wire(cell: Cell | None, _: Any) -> list[int] | None:
     return None if cell is None else list(cell)
 
 
-class AttentionMap(anywidget.AnyWidget):
+class AttentionMap(FileMethods, anywidget.AnyWidget):
     """An attention map: rows are queries (who looks), columns are keys (who is looked at).
 
     Parameters
@@ -123,6 +126,7 @@ class AttentionMap(anywidget.AnyWidget):
     _detail = t.Any(None).tag(
         sync=True, to_json=lambda detail, _: None if detail is None else detail.to_wire()
     )
+    _top = t.Any(None).tag(sync=True)
     _colors = t.Dict().tag(sync=True)
     _checks = t.List(t.Unicode()).tag(sync=True)
 
@@ -138,6 +142,7 @@ class AttentionMap(anywidget.AnyWidget):
             None, {"tokens": tokens, "weights": weights, "queries": queries, **given}
         )
         self._trait_values.update(_traits(self._checked))
+        self.status = options.pop("status", "")
         self._derive(redraw=True)
         super().__init__(**options)
 
@@ -158,9 +163,9 @@ class AttentionMap(anywidget.AnyWidget):
         with self.hold_sync():
             self._checked = checked
             self._trait_values.update(new)
-            self._derive(redraw=checked.grid is not before.grid)
             for name, value in changes.items():
                 self.set_trait(name, value)
+            self._derive(redraw=checked.grid is not before.grid)
             # Observers are told when all is in place, so that none ever sees half a change.
             for name, value in new.items():
                 if not _same(old.get(name), value):
@@ -173,13 +178,25 @@ class AttentionMap(anywidget.AnyWidget):
         if redraw:
             self._tile = self._checked.grid.tile()
             self._say_pooled()
+            self._top = None
         window = self._checked.options.viewport
         if window is None or self._tile.at is None:
             self._detail = None  # the tile that the browser has is exact
         elif redraw or self._detail is None or self._detail.window != window:
             self._detail = self._checked.grid.tile(window)
+        self._top = self._largest_keys()
         self._colors = self._checked.colors.to_wire()
         self._checks = list(self._checked.checks)
+
+    def _largest_keys(self) -> dict[str, Any] | None:
+        """The row under the pointer, or pinned, where the browser has no whole rows."""
+        cell = self._checked.options.hover or self._checked.options.selection
+        if cell is None or self._tile.at is None:
+            return None
+        if self._top is not None and self._top["query"] == cell[0]:
+            return dict(self._top)
+        keys, weights = self._checked.grid.largest_keys(cell[0], _TOP)
+        return {"query": cell[0], "keys": keys.tolist(), "weights": weights.tolist()}
 
     def _say_pooled(self) -> None:
         (queries, keys), (rows, columns) = self._tile.size, self._tile.bin
@@ -188,7 +205,7 @@ class AttentionMap(anywidget.AnyWidget):
             if rows * columns > 1
             else ""
         )
-        if self.status == self._own_status:
+        if self.status in ("", self._own_status):
             self.status = text
         self._own_status = text
 

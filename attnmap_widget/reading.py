@@ -42,6 +42,16 @@ def leans(values: FloatGrid, states: StateGrid) -> list[Lean | None]:
     ]
 
 
+def largest_keys(
+    values: FloatGrid, states: StateGrid, count: int
+) -> tuple[NDArray[np.int64], FloatGrid]:
+    """The `count` largest weights of one row (keys,) with their keys, in falling order."""
+    there = np.flatnonzero(~np.isnan(values) & (states != State.PADDING))
+    order = np.argsort(-values[there], kind="stable")[:count]
+    keys = there[order].astype(np.int64)
+    return keys, values[keys]
+
+
 def checks(values: FloatGrid, states: StateGrid, *, causal: bool = False) -> list[str]:
     """Sentences on what looks wrong with a (queries, keys) grid; empty when nothing does."""
     found = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
@@ -10,8 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .errors import ShapeError
+from .long import LongHead
+from .tiles import WHOLE_LIMIT
 from .weights import BoolGrid, as_numbers, shape_of
 
+_HELD_LIMIT = 1 << 25
+"""Cells of a mean or maximum over heads, which is formed in memory."""
 _FUSED = (
     "no weights at all; that is what a model returns when a fused backend (sdpa, flash) computes "
     "its attention; `capture(model)` reads the weights without changing the backend"
@@ -63,8 +68,8 @@ class Source(Protocol):
         """What that layer offers; `kind` None is its first kind."""
         ...
 
-    def read(self, choice: Choice) -> Extraction:
-        """The map of one head; `choice.head` is a number."""
+    def read(self, choice: Choice, *, held: bool = False) -> Extraction:
+        """The map of one head; `choice.head` is a number. `held`: as an array at any size."""
         ...
 
 
@@ -177,7 +182,7 @@ class StackSource:
         items, heads, *_ = shape_of(self.stack[layer])
         return Offer(["self"], heads, items)
 
-    def read(self, choice: Choice) -> Extraction:
+    def read(self, choice: Choice, *, held: bool = False) -> Extraction:
         """One head of one batch item, by indexing."""
         return Extraction(self.stack[choice.layer][choice.batch][choice.head])
 
@@ -209,7 +214,7 @@ class FunctionSource:
         """As many heads in every layer."""
         return Offer(["self"], self.heads)
 
-    def read(self, choice: Choice) -> Extraction:
+    def read(self, choice: Choice, *, held: bool = False) -> Extraction:
         """Whatever the function returns."""
         return Extraction(self.function(choice.layer, int(choice.head)))
 
@@ -237,8 +242,16 @@ class CaptureSource:
             self.capture.steps(layer, kind),
         )
 
-    def read(self, choice: Choice) -> Extraction:
+    def read(self, choice: Choice, *, held: bool = False) -> Extraction:
         """The head's weights and where the model's own mask lets it look."""
+        calls = self.capture.find(choice.layer, choice.kind)
+        size = math.prod(calls[0].shape[2:])
+        if held and size > _HELD_LIMIT:
+            raise ValueError("a mean or maximum over heads this long is not held; choose one head")
+        if len(calls) == 1 and size > WHOLE_LIMIT and not held:
+            from .capturing.streaming import HeadStream
+
+            return Extraction(LongHead(HeadStream(calls[0].record, choice.batch, choice.head)))
         where = {"batch": choice.batch, "kind": choice.kind, "step": choice.step}
         return Extraction(
             self.capture.weights(choice.layer, choice.head, **where),
@@ -258,7 +271,7 @@ def read(source: Source, choice: Choice) -> Extraction:
     allowed: BoolGrid | None = None
     everywhere, used = False, 0
     for head in range(heads):
-        one = source.read(choice._replace(head=head))
+        one = source.read(choice._replace(head=head), held=True)
         weights = as_numbers(one.weights)[0]
         there = ~np.isnan(weights)
         if total is None:

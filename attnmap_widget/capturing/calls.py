@@ -27,7 +27,8 @@ class AttentionCall:
 
     layer: true block number; name: dotted name of the module that made the call ("" for code
     outside any module); step: 0 for the first forward inside the capture, 1 for the second
-    (generate: one per token); kind: "self", "cross", "encoder", "decoder" or a tower's name.
+    (generate: one per token); kind: "self", "cross", "encoder", "decoder" or a tower's name;
+    "effective" for what a model made of its weights after the softmax (talking heads, gates).
     """
 
     layer: int
@@ -37,6 +38,7 @@ class AttentionCall:
     cross: bool = field(repr=False)
     part: int = field(repr=False)
     record: Record = field(repr=False)
+    effective: bool = field(default=False, repr=False)
     kind: str = "self"
 
     @property

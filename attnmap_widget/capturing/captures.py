@@ -31,7 +31,7 @@ class Capture:
         self._model = model
         self._layers = layers
         self._recorder: Recorder | None = None
-        self._silence = ""
+        self._silence = self._left_out = ""
         self._open = False
         self._finished = 0
 
@@ -55,7 +55,7 @@ class Capture:
         listening.stop(recorder)
         self._open = False
         self._finish()
-        self._silence = self._why_nothing()
+        self._silence, self._left_out = self._why_nothing(), recorder.left_out()
         # The model's modules are not kept: only names and tensors of the calls.
         recorder.forget_model()
         self._model = None
@@ -84,15 +84,21 @@ class Capture:
         return list(dict.fromkeys(call.kind for call in self._of_layer(layer)))
 
     def find(self, layer: int, kind: str | None = None) -> list[AttentionCall]:
-        """The calls of a layer, one per step; ``kind`` None is the only one the layer has."""
+        """The calls of a layer, one per step; ``kind`` None is the only one the layer has.
+
+        Where a model changes its weights after the softmax, None is the softmax, and the changed
+        ones are kind "effective".
+        """
         calls = self._of_layer(layer)
         kinds = list(dict.fromkeys(call.kind for call in calls))
-        if kind is None and len(kinds) > 1:
-            raise ValueError(
-                f"layer {layer} has several kinds of attention, choose kind= from {kinds}"
-            )
+        if kind is None:
+            calls = [call for call in calls if not call.effective]
+            if len({call.kind for call in calls}) > 1:
+                raise ValueError(
+                    f"layer {layer} has several kinds of attention, choose kind= from {kinds}"
+                )
         if kind is not None and kind not in kinds:
-            raise ValueError(f"kind {kind!r}: layer {layer} has {kinds}")
+            raise ValueError(f"kind {kind!r}: layer {layer} has {kinds}{self._left_out}")
         return [call for call in calls if kind is None or call.kind == kind]
 
     def heads(self, layer: int, kind: str | None = None) -> int:
@@ -208,6 +214,7 @@ class Capture:
         if isinstance(layer, bool) or layer not in numbers:
             raise ValueError(
                 f"layer {layer!r}: layers with attention are {', '.join(map(str, numbers))}"
+                f"{self._left_out}"
             )
         return [call for call in calls if call.layer == layer]
 

@@ -26,11 +26,14 @@ def nothing_captured(names: ModuleNames | None, problems: list[str], layers: str
             "block, in the thread that opened it"
         )
         return ": ".join(lines)
+    if names.windowed:
+        lines.append(windows(names))
     without = [(n, c) for n, c in _blocks(names) if _NO_WEIGHTS.search(c) or _NO_WEIGHTS.search(n)]
-    looks = [(n, c) for n, c in names.attention_like if (n, c) not in without and n]
+    explained = [*without, *names.windowed]
+    looks = [(n, c) for n, c in names.attention_like if (n, c) not in explained and n]
     if looks:
         lines.append(f"modules that look like attention: {_list(looks)}")
-    else:
+    elif not names.windowed:
         lines.append(f"no module of this {names.root} looks like attention")
     if without:
         lines.append(f"these mix tokens without a softmax and have no weights: {_list(without)}")
@@ -47,6 +50,14 @@ def nothing_captured(names: ModuleNames | None, problems: list[str], layers: str
             "softmax of q·kᵀ in torch (a custom kernel) cannot be read"
         )
     return "; ".join(lines)
+
+
+def windows(names: ModuleNames) -> str:
+    """Say which modules attend in windows and why they give no map."""
+    return (
+        "not captured, because they attend to windows of gathered keys, where a column is no token "
+        f"position: {_list(names.windowed)}"
+    )
 
 
 def _blocks(names: ModuleNames) -> list[tuple[str, str]]:

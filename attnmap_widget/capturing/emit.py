@@ -33,9 +33,14 @@ def guarded(build: Callable[[], None], what: str) -> None:
     """Recording must never break the model: errors are noted, and told if nothing was captured."""
     try:
         build()
-    except Exception as error:  # noqa: BLE001
-        for recorder in SESSION.recorders:
-            recorder.problems.append(f"{what}: {type(error).__name__}: {error}")
+    except Exception as error:  # noqa: BLE001 (see above)
+        note_problem(what, error)
+
+
+def note_problem(what: str, error: Exception) -> None:
+    """Keep what went wrong while recording, for the message that nothing was captured."""
+    for recorder in SESSION.recorders:
+        recorder.problems.append(f"{what}: {type(error).__name__}: {error}")
 
 
 def recordable(*tensors: Tensor) -> bool:

@@ -11,12 +11,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from torch import Tensor
-from torch._ops import HigherOrderOperator
+from torch._ops import HigherOrderOperator, OpOverload
 from torch.overrides import TorchFunctionMode
 
-from . import emit, flex, fused, sdpa
+from . import emit, flex, fused, mixing, sdpa
 from . import functions as fn
 from .provenance import Provenance, Scores
+from .records import Record
 from .rules import RULES
 from .session import SESSION
 
@@ -36,33 +37,45 @@ class CaptureMode(TorchFunctionMode):
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
         kwargs = kwargs or {}
-        if not SESSION.listening:
-            return func(*args, **kwargs)
         handler = _flex if _is_flex(func) else _HANDLERS.get(func)
+        # Most calls are of no interest; they pass with two look-ups.
+        if (handler is None and func not in _FOLLOWED) or not SESSION.listening:
+            return func(*args, **kwargs)
         if handler is not None:
             return handler(self, func, args, kwargs)
         out = func(*args, **kwargs)
-        emit.guarded(lambda: self._follow(func, args, kwargs, out), _name(func))
+        try:
+            self.follow(func, args, kwargs, out)
+        except Exception as error:  # noqa: BLE001 (the model must not notice)
+            emit.note_problem(getattr(func, "__name__", ""), error)
         return out
 
-    def _follow(
+    def follow(
         self, func: fn.Function, args: Sequence[Any], kwargs: dict[str, Any], out: Any
     ) -> None:
+        """Take note of what a function did to scores or weights."""
         if func in fn.WRITE:
             self.provenance.write_to(args[0])
         else:
             self.provenance.follow(func, args, kwargs, out)
+            mixing.follow(self.provenance, func, args, kwargs, out)
 
-    def attention(self, scores: Scores, weights: Tensor) -> None:
-        """Softmax has formed weights from followed scores: record them."""
+    def attention(self, scores: Scores, weights: Tensor, formed: Tensor) -> None:
+        """Softmax has formed weights (…, queries, keys) from followed scores: record them.
+
+        ``formed`` is the tensor that the model goes on with, the same one or its transpose.
+        """
         if not emit.recordable(weights, scores.queries, scores.keys):
             return
         running = SESSION.running()
         square = weights.shape[-1] == weights.shape[-2]
         found = emit.places(running, square)
+        record: Record | None = None
         if found:
             with SESSION.quiet():
-                emit.keep(found, emit.softmax_record(scores, weights, running))
+                record = emit.softmax_record(scores, weights, running)
+                emit.keep(found, record)
+        self.provenance.weights.put(formed, mixing.Formed(found, record))
 
 
 def _softmax(
@@ -80,11 +93,12 @@ def _softmaxed(mode: CaptureMode, scores: Scores, out: Tensor, dim: int | None) 
     if dim is None or out.ndim < 2:
         return
     dim = dim % out.ndim
+    if not scores.exact and not scores.upright():
+        return  # heads or batch are on one of the last two axes
     if dim == out.ndim - 1:
-        mode.attention(scores, out)
+        mode.attention(scores, out, out)
     elif dim == out.ndim - 2:
-        mode.attention(scores.transposed(), out.transpose(-1, -2))
-    mode.provenance.weights.put(out, True)
+        mode.attention(scores.transposed(), out.transpose(-1, -2), out)
 
 
 def _log_softmax(
@@ -104,10 +118,9 @@ def _exp(mode: CaptureMode, func: fn.Function, args: Sequence[Any], kwargs: dict
 
     def note() -> None:
         if scores is not None and scores.stage == "log":
-            mode.attention(scores, out)
-            mode.provenance.weights.put(out, True)
+            mode.attention(scores, out, out)
         else:
-            mode.provenance.follow(func, args, kwargs, out)
+            mode.follow(func, args, kwargs, out)
 
     emit.guarded(note, "exp")
     return out
@@ -123,10 +136,9 @@ def _divide(
 
     def note() -> None:
         if above is not None and below is not None and below.stage == "sum":
-            mode.attention(above, out)
-            mode.provenance.weights.put(out, True)
+            mode.attention(above, out, out)
         else:
-            mode.provenance.follow(func, args, kwargs, out)
+            mode.follow(func, args, kwargs, out)
 
     emit.guarded(note, "div")
     return out
@@ -201,6 +213,8 @@ def _flex(mode: CaptureMode, func: fn.Function, args: Sequence[Any], kwargs: dic
 
 def _is_flex(func: fn.Function) -> bool:
     """The operator beneath flex_attention; its module is imported only by those who use it."""
+    if type(func) in _PLAIN_TYPES:  # nearly all; asking an abstract class takes longer
+        return False
     return isinstance(func, HigherOrderOperator) and func.__name__ == "flex_attention"
 
 
@@ -216,6 +230,8 @@ _HANDLERS: dict[fn.Function, Any] = {
     **dict.fromkeys(fn.DIVIDE, _divide),
 }
 
-
-def _name(func: fn.Function) -> str:
-    return getattr(func, "__name__", repr(func))
+_PLAIN_TYPES = frozenset(
+    {types.FunctionType, types.BuiltinFunctionType, types.MethodDescriptorType}
+    | {types.MethodWrapperType, types.WrapperDescriptorType, OpOverload}
+)
+_FOLLOWED = frozenset(RULES) | fn.WRITE | fn.DROPOUT

@@ -102,6 +102,8 @@ ELEMENTWISE = _group(
     torch.roll, Tensor.roll, torch.flip, Tensor.flip, Tensor.masked_scatter, F.pad,
     torch.addcmul, Tensor.addcmul, torch.clamp_min, Tensor.clamp_min, F.softplus,
 )  # fmt: skip
+LINEAR = _group(F.linear)
+CONVOLUTION = _group(F.conv2d, torch.conv2d)
 CONCATENATE = _group(torch.cat, torch.concat, torch.concatenate, _aten.cat.default)
 DROPOUT = _group(F.dropout, torch.dropout, torch.dropout_)
 # In-place writes of new content: a tensor written like this is a cache that will be written again.

@@ -140,11 +140,16 @@ def _lifted(step: Step, layout: Layout) -> Operation:
 
 
 def heavy(record: Rebuilt) -> bool:
-    """Whether the operations' operands outweigh the weights: then those are kept instead."""
-    weights = math.prod(record.shape) * record.queries.element_size()
-    sizes = {
-        tensor.untyped_storage().data_ptr(): tensor.untyped_storage().nbytes()
+    """Whether the operations' own operands outweigh the weights: then those are kept instead.
+
+    Operands that are the same for all heads or all batch items are left out: they are masks and position
+    biases, which layers share, and often the model's own buffers.
+    """
+    batch, heads, queries, keys = record.shape
+    own = [
+        tensor.numel()
         for step in record.operations
         for tensor in step.tensors()
-    }
-    return sum(sizes.values()) > weights
+        if tensor.ndim == 4 and tensor.shape[:2] == (batch, heads)
+    ]
+    return sum(own) > batch * heads * queries * keys

@@ -20,6 +20,12 @@ _CROSS = re.compile(
     r"cross|encoder_attn|encdec|enc_attn|encoder_attention|src_attn|enc_dec|attn2$", re.IGNORECASE
 )
 _SELF = re.compile(r"self|attn1$", re.IGNORECASE)
+# Attention over windows of gathered keys: column j of such a softmax is not key j, and which key it is
+# only the model's own code knows.
+_WINDOWED = re.compile(
+    r"LongformerSelfAttention|LEDEncoderSelfAttention|BlockSparseAttention|GlobalLocalAttention|"
+    r"LongT5LocalAttention|TransientGlobalAttention|LSHSelfAttention|^LocalSelfAttention"
+)
 _TOWER_SUFFIX = re.compile(r"_?(model|tower|transformer|stack|module|embedder|backbone)$")
 
 Tower = tuple[str, ...]
@@ -47,6 +53,15 @@ class ModuleNames:
             if not isinstance(
                 module, (nn.Dropout, nn.LayerNorm, nn.Linear, nn.ModuleList, nn.Softmax)
             )
+        ]
+
+    @cached_property
+    def windowed(self) -> list[tuple[str, str]]:
+        """(dotted name, class name) of attention whose columns are not token positions."""
+        return [
+            (name, type(module).__name__)
+            for module, name in self.modules.items()
+            if _WINDOWED.search(type(module).__name__)
         ]
 
     @cached_property
@@ -99,7 +114,8 @@ class ModuleNames:
             parts = name.split(".")
             if not parts[-1].isdigit() or tower_of(name) != tower:
                 continue
-            if len(self._block_lists(name)) == depth:
+            places = self._block_lists(name)
+            if len(places) == depth and places[-1] == len(parts) - 1:
                 numbers.setdefault(name, len(numbers))
         return numbers
 
@@ -153,6 +169,7 @@ def says_cross(name: str, module: nn.Module | None, parent: nn.Module | None) ->
     if isinstance(flag, bool) and flag:
         return True
     # The innermost name that says something decides: "decoder.layers.0.encoder_attn".
+    plain = "selfattention" in type(module).__name__.lower()
     for part in reversed(name.split(".")):
         if part.isdigit():
             break
@@ -160,6 +177,8 @@ def says_cross(name: str, module: nn.Module | None, parent: nn.Module | None) ->
             return True
         if _CROSS.search(part):
             return True
-        if _SELF.search(part) and part != "self":
+        if part == "self":  # "attention.self" and "crossattention.self": the next part decides
+            plain = True
+        elif _SELF.search(part):
             return False
-    return False if isinstance(flag, bool) else None
+    return False if plain or isinstance(flag, bool) else None

@@ -47,6 +47,7 @@ class Scores:
     steps: tuple[Step, ...] = ()
     sink: Step | None = None
     exact: bool = True
+    core: tuple[int, int] | None = None
     stage: Stage = "scores"
 
     def then(self, operation: Operation, out: Tensor) -> Scores:
@@ -54,9 +55,21 @@ class Scores:
         shape = tuple(out.shape)
         return replace(self, steps=(*self.steps, Step(operation, shape)), shape=shape)
 
-    def inexact(self, out: Tensor) -> Scores:
-        """Scores that still are attention but can no longer be replayed."""
-        return replace(self, exact=False, shape=tuple(out.shape))
+    def inexact(self, out: Tensor, cut: bool = False) -> Scores:
+        """Scores that still are attention but can no longer be replayed.
+
+        ``cut``: rows or keys were left out, so the matrix has another size from here on.
+        """
+        shape = tuple(out.shape)
+        core = self._core() if not cut else (shape[-2], shape[-1])
+        return replace(self, exact=False, shape=shape, core=core)
+
+    def upright(self) -> bool:
+        """Whether the last two axes are queries and keys, not heads in the course of mixing them."""
+        return self.sink is not None or self.shape[-2:] == self._core()
+
+    def _core(self) -> tuple[int, int]:
+        return self.core or (self.shape[-2], self.shape[-1])
 
     def transposed(self) -> Scores:
         """Swap the roles of queries and keys (a softmax over the axis before the last)."""
@@ -72,6 +85,7 @@ class Scores:
             shape=swapped(self.shape),
             steps=tuple(map(swap, self.steps)),
             exact=self.exact and self.sink is None,
+            core=None if self.core is None else (self.core[1], self.core[0]),
         )
 
 

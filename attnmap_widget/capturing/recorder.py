@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from torch import nn
 
 from .calls import AttentionCall
+from .diagnose import windows
 from .naming import ModuleNames, Tower, says_cross, tower_labels, tower_of
 from .records import Record
 from .session import Running
@@ -80,6 +81,8 @@ class Recorder:
         names = self._names_for(running)
         module, serial, parent, name = self._innermost(running, names)
         if self._names is not None and module is None:
+            return None
+        if names is not None and (name, type(module).__name__) in names.windowed:
             return None
         crossing = self._is_cross(name, module, parent, cross, square)
         tower = tower_of(name)
@@ -155,11 +158,18 @@ class Recorder:
 
     # ------------------------------------------------------------------ records
 
-    def keep(self, place: Place, record: Record) -> None:
-        """File a record."""
+    def keep(self, place: Place, record: Record, effective: bool = False) -> None:
+        """File a record; ``effective``: of what was made of the weights after the softmax."""
         self.calls.append(
             AttentionCall(
-                place.layer, place.name, place.step, place.tower, place.cross, place.part, record
+                layer=place.layer,
+                name=place.name,
+                step=place.step,
+                tower=place.tower,
+                cross=place.cross,
+                part=place.part,
+                record=record,
+                effective=effective,
             )
         )
 
@@ -176,12 +186,21 @@ class Recorder:
                 kind = "cross" if len(crossing) < 2 else f"{cross_labels[call.tower]} cross"
             else:
                 kind = labels[call.tower]
-            call.kind = kind if not call.part else f"{kind} {call.part + 1}"
+            if call.part:
+                kind = f"{kind} {call.part + 1}"
+            if call.effective:
+                kind = "effective" if kind == "self" else f"{kind} effective"
+            call.kind = kind
         _tell_apart(self.calls)
 
     def explain(self, describe: Callable[[ModuleNames | None], str]) -> str:
         """The text for a capture that saw nothing."""
         return describe(self._names or next(iter(self._roots.values()), None))
+
+    def left_out(self) -> str:
+        """What to add to a refusal: attention that the model has and a capture does not give."""
+        names = self._names or next(iter(self._roots.values()), None)
+        return "" if names is None or not names.windowed else f"; {windows(names)}"
 
     def forget_model(self) -> None:
         """Let go of the model's modules."""

@@ -89,7 +89,12 @@ def _einsum(self: Provenance, args: Sequence[Any], kwargs: dict[str, Any], out: 
     operands = args[1] if isinstance(args[1], (list, tuple)) else args[1:]
     if len(operands) != 2 or not isinstance(args[0], str):
         return
-    if self.weights.get(operands[0]) is not None or any(map(self.is_parameter, operands)):
+    if any(self.weights.get(operand) is not None for operand in operands):
+        return
+    if any(map(self.is_parameter, operands)):
+        known = [scores for scores in map(self.known, operands) if scores is not None]
+        if known and out.ndim >= 3:
+            self.scores.put(out, known[0].inexact(out))  # heads are mixed by a matrix
         return
     factors = attention_operands(args[0], *operands)
     if factors is not None:
@@ -225,7 +230,7 @@ def _maximum(self: Provenance, args: Sequence[Any], kwargs: dict[str, Any], out:
 
 @_for(fn.SAME)
 def _same(self: Provenance, args: Sequence[Any], kwargs: dict[str, Any], out: Tensor) -> None:
-    for table in (self.scores, self.weights, self.parameters):
+    for table in (self.scores, self.parameters):
         note = table.get(args[0]) if args else None
         if note is not None:
             table.put(out, note)
@@ -237,8 +242,6 @@ def _view(self: Provenance, args: Sequence[Any], kwargs: dict[str, Any], out: Te
     scores = self.known(source)
     if scores is not None and tuple(out.shape[-2:]) == tuple(scores.shape[-2:]):
         self.scores.put(out, replace(scores, shape=tuple(out.shape)))
-    if self.weights.get(source) is not None:
-        self.weights.put(out, self.weights.get(source))
 
 
 @_for(fn.TRANSPOSE)
@@ -254,8 +257,8 @@ def _transpose(self: Provenance, args: Sequence[Any], kwargs: dict[str, Any], ou
         return
     if tuple(out.shape) == swapped(scores.shape) and _swaps_last_two(source, out):
         self.scores.put(out, scores.transposed())
-    elif out.shape[-2:] == scores.shape[-2:] and out.stride()[-2:] == source.stride()[-2:]:
-        self.scores.put(out, scores.inexact(out))  # the leading axes changed places
+    elif scores.stage == "scores":
+        self.scores.put(out, scores.inexact(out))  # axes changed places, perhaps to mix heads
 
 
 def _swaps_last_two(source: Tensor, out: Tensor) -> bool:
@@ -280,6 +283,18 @@ def _lost(self: Provenance, args: Sequence[Any], kwargs: dict[str, Any], out: Te
     """It stays attention, but from here on only the model's own weights will do."""
     scores = self.known(args[0] if args else kwargs.get("input"))
     if scores is not None and scores.stage == "scores" and out.ndim >= 2:
+        self.scores.put(out, scores.inexact(out, cut=out.shape != scores.shape))
+
+
+@_for(fn.LINEAR, fn.CONVOLUTION)
+def _mix(self: Provenance, args: Sequence[Any], kwargs: dict[str, Any], out: Tensor) -> None:
+    """Talking heads: a linear layer over the head axis of scores, put last, or a 1×1 convolution."""
+    scores = self.known(args[0] if args else kwargs.get("input"))
+    weight = _argument(args, kwargs, 1, "weight")
+    if scores is None or scores.stage != "scores" or out.ndim < 3:
+        return
+    pointwise = weight.ndim == 4 and tuple(weight.shape[2:]) == (1, 1)
+    if pointwise or (weight.ndim == 2 and not scores.upright()):
         self.scores.put(out, scores.inexact(out))
 
 
@@ -297,10 +312,3 @@ def _sum(self: Provenance, args: Sequence[Any], kwargs: dict[str, Any], out: Ten
     dim = dim[0] if isinstance(dim, (list, tuple)) and len(dim) == 1 else dim
     if scores is not None and scores.stage == "exp" and dim in (-1, len(scores.shape) - 1):
         self.scores.put(out, replace(scores, stage="sum"))
-
-
-@_for(fn.DROPOUT)
-def _dropout(self: Provenance, args: Sequence[Any], kwargs: dict[str, Any], out: Tensor) -> None:
-    note = self.weights.get(args[0]) if args else None
-    if note is not None:
-        self.weights.put(out, note)

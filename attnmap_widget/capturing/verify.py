@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
 from .records import Record, Shape
-from .session import SESSION
 
 _TOLERANCE = {
     torch.float64: 1e-7,
@@ -22,10 +23,9 @@ def tolerance(dtype: torch.dtype) -> float:
 
 
 def sample(shape: Shape) -> list[tuple[int, int, int]]:
-    """Up to three (batch, head, row): first, middle, last, so masks and offsets show."""
+    """Two (batch, head, row): the last row and one from the middle, where masks and offsets show."""
     batch, heads, rows, _ = shape
-    spots = [(0, 0, 0), (batch - 1, heads - 1, rows // 2), (batch // 2, heads // 2, rows - 1)]
-    return list(dict.fromkeys(spots))
+    return list(dict.fromkeys([(0, 0, rows - 1), (batch - 1, heads - 1, rows // 2)]))
 
 
 def matches_weights(record: Record, weights: Tensor) -> bool:
@@ -33,11 +33,10 @@ def matches_weights(record: Record, weights: Tensor) -> bool:
     if tuple(weights.shape) != record.shape or 0 in record.shape:
         return False
     limit = tolerance(weights.dtype)
-    with SESSION.quiet():
-        for batch, head, row in sample(record.shape):
-            rebuilt = record.rows(batch, head, slice(row, row + 1, 1))
-            if not _close(rebuilt, weights[batch, head, row : row + 1], limit):
-                return False
+    for batch, head, row in sample(record.shape):
+        rebuilt = record.rows(batch, head, slice(row, row + 1, 1))
+        if not _close(rebuilt, weights[batch, head, row : row + 1], limit):
+            return False
     return True
 
 
@@ -50,21 +49,23 @@ def matches_output(record: Record, value: Tensor, output: Tensor) -> bool:
     if 0 in record.shape:
         return False
     heads, limit = record.shape[1], tolerance(output.dtype)
-    with SESSION.quiet():
-        for batch, head, row in sample(record.shape):
-            weights = record.rows(batch, head, slice(row, row + 1, 1))
-            if bool(weights.isnan().any()):
-                continue
-            keys = value[batch if value.shape[0] > 1 else 0, head * value.shape[1] // heads]
-            keys = keys.to(weights.dtype)
-            expected = weights @ keys
-            # Differences of the weights are weighed by what they pick from.
-            room = limit * float(1 + keys.abs().amax())
-            if not _close(expected, output[batch, head, row : row + 1], room):
-                return False
+    for batch, head, row in sample(record.shape):
+        weights = record.rows(batch, head, slice(row, row + 1, 1))
+        if bool(weights[0, 0].isnan()) and bool(weights.isnan().all()):
+            continue
+        values = value[batch if value.shape[0] > 1 else 0, head * value.shape[1] // heads]
+        values = values.to(weights.dtype)
+        # Differences of the weights are weighed by what they pick from.
+        room = limit * float(1 + values.abs().amax())
+        if not _close(weights @ values, output[batch, head, row : row + 1], room):
+            return False
     return True
 
 
 def _close(a: Tensor, b: Tensor, limit: float) -> bool:
-    a, b = a.to(torch.float64), b.to(torch.float64)
-    return bool(torch.isclose(a, b, rtol=0.0, atol=limit, equal_nan=True).all())
+    """Equal up to the limit, and NaN in the same places."""
+    difference = float((a - b).abs().amax())
+    if math.isnan(difference):
+        same = torch.equal(a.isnan(), b.isnan())
+        return same and float((a - b).nan_to_num(0.0).abs().amax()) <= limit
+    return difference <= limit

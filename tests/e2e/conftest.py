@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +20,15 @@ from urllib.parse import quote, urlsplit
 import nbformat
 import pytest
 from jupyter_client import BlockingKernelClient
-from playwright.sync_api import Browser, BrowserContext, Locator, Page, Route
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    Locator,
+    Page,
+    Position,
+    Route,
+    expect,
+)
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 CHROMIUM_FLAGS = [
@@ -40,10 +48,39 @@ ERRORS_IN_OUTPUTS = """() => window.jupyterapp.shell.currentWidget.content.widge
     .flatMap((cell) => cell.model.outputs?.toJSON() ?? [])
     .filter((output) => output.output_type === "error")
     .map((output) => `${output.ename}: ${output.evalue}`)"""
+MIDDLE_OF_CELL = """(grid, [across, down]) => {
+    const [outer, cells] = [grid, grid.querySelector("canvas.attnmap-cells")]
+        .map((element) => element.getBoundingClientRect());
+    return [
+        cells.left - outer.left + across * cells.width,
+        cells.top - outer.top + down * cells.height,
+    ];
+}"""
+CELL_OF_PIN = """(grid, [queries, keys]) => {
+    const [pin, cells] = [".attnmap-pin", "canvas.attnmap-cells"]
+        .map((selector) => grid.querySelector(selector).getBoundingClientRect());
+    const key = ((pin.left + pin.right) / 2 - cells.left) / cells.width * keys;
+    const query = ((pin.top + pin.bottom) / 2 - cells.top) / cells.height * queries;
+    const one = pin.width < 1.5 * cells.width / keys && pin.height < 1.5 * cells.height / queries;
+    return one ? [Math.floor(query), Math.floor(key)] : null;
+}"""
 COLOR_AT = """(canvas, [across, down]) => {
     const [x, y] = [Math.floor(across * canvas.width), Math.floor(down * canvas.height)];
     return [...canvas.getContext("2d").getImageData(x, y, 1, 1).data.slice(0, 3)];
 }"""
+
+PATIENCE = 30
+"""Seconds that something may take on a busy machine before it counts as not happening."""
+
+expect.set_options(timeout=PATIENCE * 1000)
+
+
+def wait_until(read: Callable[[], object], value: object, what: str) -> None:
+    """Read again until it equals value."""
+    deadline = time.monotonic() + PATIENCE
+    while (seen := read()) != value:
+        assert time.monotonic() < deadline, f"{what} is {seen!r}, not {value!r}"
+        time.sleep(0.05)
 
 
 # ---- the browser ---------------------------------------------------------------------------------
@@ -97,7 +134,7 @@ class Tab:
 def open_tab(browser: Browser, context_args: dict[str, Any]) -> Iterator[Tab]:
     """A page in a context of its own; the tests of a module share one, as opening takes seconds."""
     context = browser.new_context(**context_args)
-    context.set_default_timeout(60_000)
+    context.set_default_timeout(PATIENCE * 1000)
     offline = Offline(context)
     try:
         yield Tab(context.new_page(), offline)
@@ -131,12 +168,9 @@ class Kernel:
         """What an expression is now, by way of JSON: tuples come as lists."""
         return json.loads(self.run(f"import json; print(json.dumps({expression}))"))
 
-    def expect(self, expression: str, value: object, seconds: float = 20) -> None:
+    def expect(self, expression: str, value: object) -> None:
         """Wait until the expression is value: the browser's message may be on its way."""
-        deadline = time.monotonic() + seconds
-        while (seen := self.value(expression)) != value:
-            assert time.monotonic() < deadline, f"{expression} is {seen!r}, not {value!r}"
-            time.sleep(0.05)
+        wait_until(lambda: self.value(expression), value, expression)
 
 
 # ---- JupyterLab ----------------------------------------------------------------------------------
@@ -261,6 +295,7 @@ class ShownMap:
 
     def __init__(self, root: Locator, queries: int, keys: int) -> None:
         self.root = root
+        self.grid = root.locator(".attnmap-grid")
         self.canvas = root.locator("canvas.attnmap-cells")
         self.pin = root.locator(".attnmap-pin")
         self.readout = root.locator(".attnmap-readout")
@@ -268,44 +303,36 @@ class ShownMap:
         self.tooltip = root.locator(".attnmap-tooltip")
         self._shape = (queries, keys)
 
-    def _point(self, query: int, key: int) -> tuple[float, float]:
-        """The middle of a cell in the window: the canvas covers exactly the cells."""
-        self.canvas.scroll_into_view_if_needed()
-        box = self.canvas.bounding_box()
-        assert box is not None
+    def _position(self, query: int, key: int) -> Position:
+        """The middle of a cell within the grid element, which stays true while the page scrolls."""
+        x, y = self.grid.evaluate(MIDDLE_OF_CELL, self._inside(query, key))
+        return {"x": x, "y": y}
+
+    def _inside(self, query: int, key: int) -> list[float]:
+        """The middle of a cell as fractions of the canvas, which covers exactly the cells."""
         queries, keys = self._shape
-        across, down = (key + 0.5) / keys, (query + 0.5) / queries
-        return box["x"] + across * box["width"], box["y"] + down * box["height"]
+        return [(key + 0.5) / keys, (query + 0.5) / queries]
 
     def hover(self, query: int, key: int) -> None:
-        self.root.page.mouse.move(*self._point(query, key))
+        self.grid.hover(position=self._position(query, key))
 
     def click(self, query: int, key: int) -> None:
-        self.root.page.mouse.click(*self._point(query, key))
+        self.grid.click(position=self._position(query, key))
 
-    def covers(self, outline: Locator, query: int, key: int) -> bool:
-        """Whether an outline lies around the middle of that cell and of no other."""
-        x, y = self._point(query, key)
-        inner, canvas = outline.bounding_box(), self.canvas.bounding_box()
-        assert inner is not None
-        assert canvas is not None
+    def expect_pin(self, query: int, key: int) -> None:
+        """Wait until the pin's outline is around that cell and no other."""
+        expect(self.pin).to_be_visible()
         queries, keys = self._shape
-        return (
-            inner["x"] < x < inner["x"] + inner["width"]
-            and inner["y"] < y < inner["y"] + inner["height"]
-            and inner["width"] < 1.5 * canvas["width"] / keys
-            and inner["height"] < 1.5 * canvas["height"] / queries
+        wait_until(
+            lambda: self.grid.evaluate(CELL_OF_PIN, [queries, keys]),
+            [query, key],
+            f"the pin of {self.root}",
         )
 
     def color(self, query: int, key: int) -> tuple[int, ...]:
         """The colour in the middle of a cell; digits and outlines are drawn elsewhere."""
-        queries, keys = self._shape
-        middle = [(key + 0.5) / keys, (query + 0.5) / queries]
-        return tuple(self.canvas.evaluate(COLOR_AT, middle))
+        return tuple(self.canvas.evaluate(COLOR_AT, self._inside(query, key)))
 
-    def expect_color(self, query: int, key: int, color: object, seconds: float = 20) -> None:
+    def expect_color(self, query: int, key: int, color: object) -> None:
         """Wait until a cell has that colour."""
-        deadline = time.monotonic() + seconds
-        while (seen := self.color(query, key)) != color:
-            assert time.monotonic() < deadline, f"({query}, {key}) is {seen}, not {color}"
-            self.root.page.wait_for_timeout(50)
+        wait_until(lambda: self.color(query, key), color, f"the colour of ({query}, {key})")

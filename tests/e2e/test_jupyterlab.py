@@ -127,13 +127,12 @@ def test_the_quick_start_reads_a_trained_model(quickstart: Notebook):
 
     bert.click(it, big)
     kernel.expect("bert_maps.map.selection", [it, big])
-    expect(bert.pin).to_be_visible()
-    assert bert.covers(bert.pin, it, big)
+    bert.expect_pin(it, big)
 
     kernel.run(f"bert_maps.map.selection = ({big}, {it})")
     quickstart.page.mouse.move(0, 0)
     expect(bert.readout).to_contain_text(f"big ({big}) looks at it ({it})")
-    assert bert.covers(bert.pin, big, it)
+    bert.expect_pin(big, it)
 
 
 def test_another_head_is_chosen_drawn_and_in_the_kernel(quickstart: Notebook):
@@ -173,11 +172,10 @@ def test_a_new_sentence_is_captured_again(quickstart: Notebook):
     box.fill("a smaller case")
     box.press("Enter")
 
-    quickstart.kernel.expect(
-        "bert_maps.map.tokens", ["[CLS]", "a", "smaller", "case", "[SEP]"], seconds=60
-    )
+    tokens = ["[CLS]", "a", "smaller", "case", "[SEP]"]
+    quickstart.kernel.expect("bert_maps.map.tokens", tokens)
     labels = quickstart.page.locator(".attnmap").last.locator(".attnmap-row-label")
-    expect(labels).to_have_text(["[CLS]", "a", "smaller", "case", "[SEP]"])
+    expect(labels).to_have_text(tokens)
 
 
 def test_repeated_tokens_report_their_own_positions(notebook: Notebook, cat: ShownMap):
@@ -228,7 +226,7 @@ def test_hovering_changes_no_colour(cat: ShownMap):
 def test_a_click_pins_and_escape_clears(notebook: Notebook, cat: ShownMap):
     cat.click(3, 1)
     notebook.kernel.expect("cat.selection", [3, 1])
-    expect(cat.pin).to_be_visible()
+    cat.expect_pin(3, 1)
 
     notebook.page.mouse.move(0, 0)
     notebook.kernel.expect("cat.hover", None)
@@ -242,9 +240,8 @@ def test_a_click_pins_and_escape_clears(notebook: Notebook, cat: ShownMap):
 def test_a_selection_from_python_is_on_the_screen(notebook: Notebook, cat: ShownMap):
     notebook.kernel.run("cat.selection = (2, 0)")
 
-    expect(cat.pin).to_be_visible()
+    cat.expect_pin(2, 0)
     expect(cat.readout).to_contain_text("the (2) looks at the (0) 0.10")
-    assert cat.covers(cat.pin, query=2, key=0)
     notebook.kernel.run("cat.selection = None")
     expect(cat.pin).to_be_hidden()
 
@@ -266,15 +263,14 @@ def test_a_map_shown_twice_is_one_map(notebook: Notebook):
 
     notebook.kernel.expect("events", [[1, 2]])
     for view in (first, second):
-        expect(view.pin).to_be_visible()
-        assert view.covers(view.pin, query=1, key=2)
+        view.expect_pin(1, 2)
 
     second.click(3, 3)
 
     notebook.kernel.expect("events", [[1, 2], [3, 3]])
     for view in (first, second):
         expect(view.readout).to_contain_text("mat (3) looks at mat (3) 0.05")
-        assert view.covers(view.pin, query=3, key=3)
+        view.expect_pin(3, 3)
 
     clear_output(notebook.page, cell=4)
     expect(notebook.page.locator(".attnmap.twice")).to_have_count(1)

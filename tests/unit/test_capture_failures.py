@@ -86,6 +86,29 @@ def test_mamba_has_no_weights() -> None:
         cap.weights(0, 0)
 
 
+def test_windows_of_gathered_keys_are_refused_with_the_reason() -> None:
+    config = transformers.LongformerConfig(
+        vocab_size=VOCABULARY, hidden_size=24, num_hidden_layers=2, num_attention_heads=3,
+        intermediate_size=40, attention_window=[4, 4], max_position_embeddings=64,
+    )  # fmt: skip
+    model = build("LongformerModel", config)
+    with torch.no_grad(), capture(model) as cap:
+        model(token_ids())
+    with pytest.raises(CaptureError, match=r"windows of gathered keys.*layer\.0\.attention\.self"):
+        _ = cap.layers
+    config = transformers.LEDConfig(
+        vocab_size=VOCABULARY, d_model=24, encoder_layers=2, decoder_layers=2, attention_window=4,
+        encoder_attention_heads=3, decoder_attention_heads=3, encoder_ffn_dim=40,
+        decoder_ffn_dim=40, max_encoder_position_embeddings=64, max_decoder_position_embeddings=64,
+    )  # fmt: skip
+    model = build("LEDModel", config)
+    with torch.no_grad(), capture(model) as cap:
+        model(token_ids(), decoder_input_ids=token_ids(2, 5))
+    assert cap.kinds(1) == ["decoder", "cross"]
+    with pytest.raises(ValueError, match="LEDEncoderSelfAttention"):
+        cap.weights(1, 0, kind="encoder")
+
+
 @pytest.mark.filterwarnings("ignore:.*torch.jit.* is deprecated:DeprecationWarning")
 def test_torchscript_is_refused() -> None:
     scripted = torch.jit.trace(nn.Linear(4, 4), torch.zeros(1, 4))

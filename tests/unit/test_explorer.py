@@ -233,6 +233,23 @@ def test_of_many_quick_choices_few_are_extracted_and_the_last_is_drawn() -> None
     assert shows(explorer, softmax_like(5, 5, seed=30))
 
 
+def test_one_choice_is_one_extraction_and_one_event() -> None:
+    read: list[tuple[int, int]] = []
+
+    def source(layer: int, head: int) -> np.ndarray:
+        read.append((layer, head))
+        return softmax_like(5, 5, seed=head)
+
+    explorer = AttentionExplorer(source, T, layers=[0, 4], heads=3)
+    events: list[tuple[str, object]] = []
+    explorer.observe(lambda change: events.append((change["name"], change["new"])))
+    explorer.head = 2
+    explorer.layer = 4
+    explorer.layer_selector.value = 0
+    assert read == [(0, 0), (0, 2), (4, 2), (0, 2)]
+    assert events == [("head", 2), ("layer", 4), ("layer", 0)]
+
+
 def test_from_python_a_choice_acts_at_once_even_inside_a_running_loop(layers) -> None:
     explorer = AttentionExplorer(layers, T)
 

@@ -121,3 +121,20 @@ def test_a_viewport_outside_the_grid_is_refused_and_ignored_from_the_browser() -
     assert attention.viewport == (0, 2, 1, 3)
     attention.set_state({"viewport": None})
     assert attention.viewport == (0, 3, 0, 5)
+
+
+def test_the_largest_keys_of_a_row_travel_where_the_browser_has_no_whole_rows() -> None:
+    weights = np.random.default_rng(1).random((1200, 1500), dtype=np.float32)
+    attention = AttentionMap(range(1500), weights, range(1200))
+    assert attention.get_state("_top")["_top"] is None
+    attention.set_state({"hover": [7, 3]})
+    top = attention.get_state("_top")["_top"]
+    expected = np.argsort(-weights[7])[:8]
+    assert (top["query"], top["keys"]) == (7, expected.tolist())
+    np.testing.assert_array_equal(np.float32(top["weights"]), weights[7][expected])
+    attention.weights = weights[::-1]
+    assert attention.get_state("_top")["_top"]["keys"] == np.argsort(-weights[-8])[:8].tolist()
+    attention.set_state({"hover": None})
+    assert attention.get_state("_top")["_top"] is None
+    small = AttentionMap(list("ab"), np.eye(2), hover=(0, 0))
+    assert small.get_state("_top")["_top"] is None

@@ -1,0 +1,92 @@
+"""What an explorer writes on a map: its title, its row and column labels, its status. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .sources import Choice, Extraction, Source, StackSource
+from .weights import BoolGrid
+
+
+def title(source: Source, choice: Choice, seen: Extraction | None, caption: str) -> str:
+    """Which head is shown, and over how many a mean or maximum was taken."""
+    parts = [caption] if caption else []
+    offer = source.offer(choice.layer, choice.kind)
+    if getattr(source, "named_layers", True):
+        parts.append(f"Layer {choice.layer}")
+    if choice.kind is not None and len(offer.kinds) > 1:
+        parts.append(choice.kind)
+    if isinstance(choice.head, str):
+        used = offer.heads if seen is None else seen.heads[0]
+        of = offer.heads if used == offer.heads else f"{used} of {offer.heads}"
+        parts.append(f"{choice.head} of {of} heads")
+    else:
+        parts.append(f"Head {choice.head}")
+    if offer.items > 1:
+        parts.append(f"item {choice.batch}")
+    if choice.step is not None:
+        parts.append(f"step {choice.step}")
+    return " · ".join(parts)
+
+
+def labels(
+    source: Source, choice: Choice, shape: tuple[int, ...], tokens: Any, queries: Any
+) -> tuple[Sequence[Any], Sequence[Any] | None, str]:
+    """(keys, rows or None for the same, status); positions where there are no tokens.
+
+    `tokens` name the keys. `queries` name the rows where they are other tokens: of a cross map, and
+    both axes of a decoder's own.
+    """
+    tokens, queries = (_of_item(given, choice.batch) for given in (tokens, queries))
+    if isinstance(source, StackSource):
+        count = None if tokens is None else len(tokens)
+        source.refuse_misfit(count if queries is None else len(queries), count)
+    if len(shape) != 2:
+        return ["?"] if tokens is None else tokens, queries, ""  # the map says what is wrong
+    rows, keys = shape
+    kind = choice.kind or ""
+    if kind.endswith("cross"):
+        return (
+            range(keys) if tokens is None else tokens,
+            range(rows) if queries is None else queries,
+            "",
+        )
+    if kind in ("encoder", "decoder"):
+        tokens, queries = (tokens if kind == "encoder" else queries), None
+    if source.offer(choice.layer, choice.kind).steps > 1:
+        return _generated(tokens, rows, keys)
+    if tokens is None:
+        return range(keys), None if rows == keys else range(rows), ""
+    return tokens, queries, ""
+
+
+def not_yet(weights: Any) -> BoolGrid:
+    """True, (queries, keys), where a later key has no weight: it did not exist at that step."""
+    values = np.asarray(weights, dtype=np.float32)
+    rows, keys = values.shape
+    later = np.arange(keys)[None, :] > np.arange(rows)[:, None] + (keys - rows)
+    missing: BoolGrid = np.isnan(values) & later
+    return missing
+
+
+def _of_item(tokens: Any, batch: int) -> Any:
+    """The tokens of one batch item: the list itself, or its entry in a list of lists."""
+    if tokens is None or isinstance(tokens, str) or not hasattr(tokens, "__len__"):
+        return tokens
+    nested = len(tokens) > 0 and isinstance(tokens[0], (list, tuple))
+    return list(tokens[batch]) if nested else tokens
+
+
+def _generated(
+    tokens: Any, rows: int, keys: int
+) -> tuple[Sequence[Any], Sequence[Any] | None, str]:
+    """Labels by position after generate: the rows are the last `rows` positions."""
+    known = list(range(keys)) if tokens is None else list(tokens)
+    status = ""
+    if len(known) == keys + 1:
+        last = known.pop()
+        status = f"the last token, {last!r} at {keys}, was generated and never looked: no row"
+    return known, None if rows == keys else known[keys - rows : keys], status

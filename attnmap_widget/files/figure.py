@@ -1,0 +1,134 @@
+"""What a file shows: one map, all decided, and the theme it is drawn in. Knows no widget."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from .. import labels
+from ..checked import Checked
+from ..states import StateGrid
+from ..tiles import Tile, Window, pooled
+from ..weights import FloatGrid
+from .numbers import count
+
+Rgb = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One map as a picture, a page or a table."""
+
+    checked: Checked
+    title: str = ""
+    show_values: bool | None = None
+    status: str = ""
+    """One quiet line; pages have it, pictures do not."""
+    bins: int | None = None
+    """Rows and columns that are drawn at most; more are pooled, and the figure says so."""
+
+    @cached_property
+    def tile(self) -> Tile:
+        """What is in view; pooled where that is more than is drawn cell by cell."""
+        found = self.checked.grid.tile(self.checked.options.viewport)
+        if self.bins is None or max(found.values.shape) <= self.bins:
+            return found
+
+        def read(part: Window) -> tuple[FloatGrid, StateGrid]:
+            rows, columns = slice(part[0], part[1]), slice(part[2], part[3])
+            return found.values[rows, columns], found.states[rows, columns]
+
+        rows, columns = found.values.shape
+        smaller = pooled(read, (rows, columns), (0, rows, 0, columns), self.bins)
+        per_cell = found.bin[0] * smaller.bin[0], found.bin[1] * smaller.bin[1]
+        # `at` now speaks of cells of the other tile; a picture asks only which cells are drawn.
+        return replace(smaller, size=found.size, window=found.window, bin=per_cell)
+
+    @cached_property
+    def keys(self) -> list[str]:
+        """Readable labels of the keys."""
+        return labels.readable(self.checked.tokens)
+
+    @cached_property
+    def queries(self) -> list[str]:
+        """Readable labels of the rows."""
+        if self.checked.queries is None:
+            return self.keys
+        return labels.readable(self.checked.queries)
+
+    @property
+    def size(self) -> str:
+        """12 queries × 12 keys; where that is not all, which of them and how many per cell."""
+        tile = self.tile
+        (queries, keys), (rows, columns), (q0, q1, k0, k1) = tile.size, tile.bin, tile.window
+        text = f"{count(queries, 'query', 'queries')} × {count(keys, 'key')}"
+        if rows * columns > 1:
+            text += f", {rows} × {columns} per cell"
+        if q1 - q0 < queries or k1 - k0 < keys:
+            text += f", in view {q0}–{q1 - 1} × {k0}–{k1 - 1}"
+        return text
+
+    @property
+    def summary(self) -> str:
+        """One line that says what the map is."""
+        return f"{self.title or 'Attention map'}: {self.size}"
+
+    @property
+    def pinned(self) -> tuple[int, int] | None:
+        """The row and column of the tile in which the pinned cell is drawn; None out of view."""
+        cell, (q0, q1, k0, k1) = self.checked.options.selection, self.tile.window
+        if cell is None or not (q0 <= cell[0] < q1 and k0 <= cell[1] < k1):
+            return None
+        return (cell[0] - q0) // self.tile.bin[0], (cell[1] - k0) // self.tile.bin[1]
+
+
+@dataclass(frozen=True)
+class Theme:
+    """The colours around the data; those of widget.css where the host has none of its own."""
+
+    name: str
+    page: Rgb
+    ink: str
+    muted: str
+    line: str
+    accent: str
+    warning: str
+    """Outlines of weight where none may be."""
+    pattern: Rgb
+    """The ink of the states' patterns."""
+
+    @property
+    def dark(self) -> bool:
+        """Whether zero is the dark end of a sequential ramp."""
+        return self.name == "dark"
+
+
+_THEMES = {
+    "light": Theme(
+        name="light",
+        page=(255, 255, 255),
+        ink="#1f2328",
+        muted="#57606a",
+        line="#d8dee4",
+        accent="#c2410c",
+        warning="#c2187a",
+        pattern=(60, 66, 74),
+    ),
+    "dark": Theme(
+        name="dark",
+        page=(17, 21, 24),
+        ink="#e6edf3",
+        muted="#9aa4af",
+        line="#30363d",
+        accent="#f5a524",
+        warning="#ff7ac6",
+        pattern=(201, 209, 217),
+    ),
+}
+
+
+def find_theme(name: str) -> Theme:
+    """The theme of that name; ValueError with those that exist."""
+    if name not in _THEMES:
+        raise ValueError(f"theme: got {name!r}, accepted are {', '.join(map(repr, _THEMES))}")
+    return _THEMES[name]

@@ -1,0 +1,130 @@
+"""What a saved page holds, as the JSON that js/src/page.ts reads: each array and list once."""
+
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from .. import labels
+from ..tiles import Tile
+from ..tokens import Token
+from ..weights import FloatGrid
+from .figure import Figure
+
+_LEVELS = 254
+"""Codes of an 8-bit weight, besides the one for no weight, less one kept for rounding at zero."""
+
+
+@dataclass
+class PageData:
+    """The maps of one page, added one by one."""
+
+    quantize: bool = False
+    maps: list[dict[str, Any]] = field(default_factory=list)
+    error: float = 0.0
+    """By how much a weight may be off."""
+    _buffers: dict[bytes, int] = field(default_factory=dict)
+    _labels: dict[tuple[Token, ...], int] = field(default_factory=dict)
+
+    def add(self, figure: Figure, choice: tuple[str, str] | None = None) -> None:
+        """Add a map; `choice` is what the menus for layer and head say."""
+        named = None if choice is None else {"layer": choice[0], "head": choice[1]}
+        self.maps.append({"choice": named, "state": self._state(figure)})
+
+    @property
+    def size(self) -> int:
+        """Characters of all arrays."""
+        return sum(-(-len(buffer) // 3) * 4 for buffer in self._buffers)
+
+    def to_json(self, first: int, note: str) -> str:
+        """As text that is inert inside a script element, whatever the tokens hold."""
+        states = [entry["state"] for entry in self.maps]
+        shared = {
+            name: value
+            for name, value in states[0].items()
+            if all(state[name] == value for state in states)
+        }
+        maps = [
+            {**entry, "state": {k: v for k, v in entry["state"].items() if k not in shared}}
+            for entry in self.maps
+        ]
+        data = {
+            "buffers": [base64.b64encode(buffer).decode("ascii") for buffer in self._buffers],
+            "labels": [_labels_to_wire(tokens) for tokens in self._labels],
+            "shared": shared,
+            "maps": maps,
+            "first": first,
+            "note": note,
+        }
+        text = json.dumps(data, separators=(",", ":"), allow_nan=False)
+        return text.replace("<", "\\u003c")  # neither "</script>" nor "<!--" is left
+
+    def _state(self, figure: Figure) -> dict[str, Any]:
+        """As `StoredState` of the front end: every synced trait."""
+        checked = figure.checked
+        options = checked.options
+        whole = checked.grid.tile()
+        detail = options.viewport is not None and whole.at is not None
+        colors = checked.colors.to_wire()
+        return {
+            "tokens": self._number(self._labels, checked.tokens),
+            "queries": None
+            if checked.queries is None
+            else self._number(self._labels, checked.queries),
+            "weights": self._tile(whole),
+            "scheme": checked.colors.scheme.name,
+            "show_values": figure.show_values,
+            "title": figure.title,
+            "class_name": "",
+            "viewport": options.viewport,
+            "_detail": self._tile(figure.tile) if detail else None,
+            "_top": None,  # a kernel's answer
+            "selection": options.selection,
+            "error": "",
+            "status": figure.status,
+            "_colors": {**colors, "ramp": self._number(self._buffers, colors["ramp"])},
+            "_checks": list(checked.checks),
+        }
+
+    def _tile(self, tile: Tile) -> dict[str, Any]:
+        wire = tile.to_wire()
+        wire["quantized"] = None
+        if self.quantize:
+            wire["data"], wire["quantized"] = quantized(tile.values)
+            self.error = max(self.error, wire["quantized"]["step"] / 2)
+        for name in ("data", "states", "at"):
+            if wire[name] is not None:
+                wire[name] = self._number(self._buffers, wire[name])
+        return wire
+
+    @staticmethod
+    def _number(known: dict[Any, int], item: Any) -> int:
+        return known.setdefault(item, len(known))
+
+
+def quantized(values: FloatGrid) -> tuple[bytes, dict[str, float]]:
+    """Weights as one byte each, and how to read them: (code − zero) · step; code 0 is no weight.
+
+    Zero stays exactly zero; any other weight is off by at most half a step.
+    """
+    there = values[~np.isnan(values)].astype(np.float64)
+    low, high = float(there.min(initial=0.0)), float(there.max(initial=0.0))
+    step = (high - low) / (_LEVELS - 1) or 1.0
+    zero = 1 + round(-low / step)
+    codes = np.zeros(values.shape, dtype=np.uint8)
+    codes[~np.isnan(values)] = np.clip(np.rint(there / step) + zero, 1, 255)
+    return codes.tobytes(), {"zero": zero, "step": step}
+
+
+def _labels_to_wire(tokens: tuple[Token, ...]) -> dict[str, Any]:
+    """As the front end's `Labels`; `raw` only where a token reads differently."""
+    shown = labels.readable(tokens)
+    raw = [
+        text if text != label else None
+        for text, label in zip(map(labels.raw_text, tokens), shown, strict=True)
+    ]
+    return {"labels": shown, "raw": raw if any(text is not None for text in raw) else None}

@@ -1,0 +1,98 @@
+"""What a pinned cell says, in the front end's words (js/src/readout.ts, patterns.ts)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .. import labels
+from ..checked import Cell
+from ..grids import LongGrid
+from ..states import State, StateGrid, counted, leaks
+from ..tiles import Window
+from ..tokens import Token
+from ..weights import FloatGrid
+from . import numbers
+from .figure import Figure
+
+STATE_WORDS = {
+    State.EMPTY: "empty (no weight given)",
+    State.CANNOT_LOOK: "cannot look",
+    State.NO_VALID_KEY: "no valid key",
+    State.PADDING: "padding",
+    State.NOT_YET: "not yet",
+}
+"""In the order of the legend."""
+LEAK_WORDS = "weight where it cannot look"
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A part of a sentence: "token" is bold and isolated in direction, "strong", "muted", plain."""
+
+    text: str
+    kind: str = "plain"
+
+
+def sentence(figure: Figure, cell: Cell) -> list[Piece]:
+    """The pinned cell in words: it (9) looks at trophy (1) 0.41 · 1st of 10 in its row."""
+    weight, notes = _reading(figure, cell)
+    query, key = cell
+    pieces = _name(query, figure.queries[query], figure.checked.rows[query])
+    pieces.append(Piece(" → " if weight is None else " looks at "))
+    pieces += _name(key, figure.keys[key], figure.checked.tokens[key])
+    if weight is not None:
+        pieces.append(Piece(f" {numbers.weight(weight)}", "strong"))
+    return pieces + [Piece(f" · {note}", "muted") for note in notes]
+
+
+def _name(index: int, label: str, token: Token) -> list[Piece]:
+    raw = labels.raw_text(token)
+    given = [Piece(f" “{raw}”", "muted")] if raw != label else []
+    return [Piece(label, "token"), *given, Piece(f" ({index})", "muted")]
+
+
+def _reading(figure: Figure, cell: Cell) -> tuple[float | None, list[str]]:
+    """The weight, None where there is none to show, and what else there is to say."""
+    query, key = cell
+    row, states = _line(figure, (query, query + 1, 0, figure.checked.shape[1]))
+    weight, state = float(row[key]), State(int(states[key]))
+    leaking = leaks(row, states)
+    there = counted(states) | leaking
+    if leaking[key]:
+        words = [LEAK_WORDS]
+    elif state == State.PADDING:
+        words = [_padding_side(figure, cell, states)]
+    else:
+        words = [STATE_WORDS[state]] if state in STATE_WORDS else []
+    if not there[key]:
+        shown = state == State.PADDING and not np.isnan(weight)
+        return (weight if shown else None), words
+    rank = int((row[there] > weight).sum()) + 1
+    total = float(np.nansum(row, dtype=np.float64))
+    return weight, [
+        *words,
+        f"{numbers.ordinal(rank)} of {int(there.sum())} in its row",
+        f"row sums to {'0' if abs(total) < 1e-6 else numbers.weight(total)}",
+    ]
+
+
+def _line(figure: Figure, window: Window) -> tuple[FloatGrid, StateGrid]:
+    """Weights and states of one row, or one column, of the whole grid."""
+    grid = figure.checked.grid
+    if isinstance(grid, LongGrid):
+        values, states = grid.source.window(window)
+    else:
+        q0, q1, k0, k1 = window
+        values, states = grid.values[q0:q1, k0:k1], grid.states[q0:q1, k0:k1]
+    return values.ravel(), states.ravel()
+
+
+def _padding_side(figure: Figure, cell: Cell, row: StateGrid) -> str:
+    """Which side makes a cell padding: its key's column, its query's row, or both."""
+    column = _line(figure, (0, figure.checked.shape[0], cell[1], cell[1] + 1))[1]
+    query, key = not counted(row).any(), not counted(column).any()
+    if query == key:
+        return "padding"
+    return "padding query" if query else "padding key"
