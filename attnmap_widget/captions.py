@@ -63,6 +63,15 @@ def labels(
     return tokens, queries, ""
 
 
+def listed(given: Any) -> Any:
+    """Tokens as a list, or lists per batch item; None stays. TypeError for one string."""
+    if given is None:
+        return None
+    if isinstance(given, (str, bytes)):
+        raise TypeError(f"tokens: got one {type(given).__name__}, expected a list of tokens")
+    return given.tolist() if hasattr(given, "tolist") else list(given)
+
+
 def not_yet(weights: Any) -> BoolGrid:
     """True, (queries, keys), where a later key has no weight: it did not exist at that step."""
     values = np.asarray(weights, dtype=np.float32)
@@ -74,10 +83,11 @@ def not_yet(weights: Any) -> BoolGrid:
 
 def _of_item(tokens: Any, batch: int) -> Any:
     """The tokens of one batch item: the list itself, or its entry in a list of lists."""
-    if tokens is None or isinstance(tokens, str) or not hasattr(tokens, "__len__"):
+    if not tokens or not isinstance(tokens[0], (list, tuple)):
         return tokens
-    nested = len(tokens) > 0 and isinstance(tokens[0], (list, tuple))
-    return list(tokens[batch]) if nested else tokens
+    if batch >= len(tokens):
+        raise ValueError(f"tokens: {len(tokens)} lists, none for batch item {batch}")
+    return list(tokens[batch])
 
 
 def _generated(

@@ -9,6 +9,7 @@ import math
 import operator
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from .colors import Colors
 from .errors import ShapeError
 from .grids import ArrayGrid, Grid, LongGrid
 from .states import StateGrid, cell_states
-from .tiles import Window
+from .tiles import Tile, Window
 from .tokens import Token, accept_tokens
 from .weights import BoolGrid, FloatGrid, accept, accept_bool, explain_shape
 
@@ -54,6 +55,10 @@ class Checked:
     """None: the same as `tokens`."""
     grid: Grid
     options: Options
+    tile: Tile
+    """The whole map as the browser gets it."""
+    detail: Tile | None
+    """The viewport, where `tile` is too coarse for it."""
     colors: Colors
     checks: tuple[str, ...]
 
@@ -116,11 +121,34 @@ def check(before: Checked | None, changes: Mapping[str, Any]) -> Checked:
         found = before.checks
     else:
         found = tuple(grid.checks(causal=options.causal))
-    if before is not None and grid is before.grid and touched <= set(_PLACE_OPTIONS):
+    same = before is not None and grid is before.grid
+    if before is not None and same and options.viewport == before.options.viewport:
+        tile, detail = before.tile, before.detail
+    else:
+        tile = before.tile if before is not None and same else grid.tile()
+        detail = grid.tile(options.viewport) if options.viewport and tile.at is not None else None
+    if before is not None and same and touched <= {"selection", "hover"}:
         painted = before.colors
     else:
-        painted = _paint(grid, options)
-    return Checked(tokens, queries, grid, options, painted, found)
+        painted = _paint(grid, detail or _crop(tile, options.viewport), options)
+    return Checked(tokens, queries, grid, options, tile, detail, painted, found)
+
+
+def _crop(tile: Tile, window: Window | None) -> Tile:
+    """The part of a tile that is in view, as far as its bins go."""
+    if window is None:
+        return tile
+    (rows, columns), (q0, q1, k0, k1) = tile.bin, window
+    top, left = q0 // rows, k0 // columns
+    part = (slice(top, -(-q1 // rows)), slice(left, -(-k1 // columns)))
+    queries, keys = tile.size
+    covered = (
+        top * rows,
+        min(part[0].stop * rows, queries),
+        left * columns,
+        min(part[1].stop * columns, keys),
+    )
+    return replace(tile, values=tile.values[part], states=tile.states[part], window=covered)
 
 
 def _grid(
@@ -196,9 +224,9 @@ def _accept_options(
             case "padding":
                 value = None if given is None else _padding(given, shape, one_list=one_list)
             case "query_offset":
-                value = _whole(name, given, 0, None)
+                value = _whole(name, given, 0, 1 << 40)
             case "exclude_keys":
-                value = tuple(dict.fromkeys(_whole(name, i, 0, shape[1]) for i in given or ()))
+                value = _keys(given, shape[1])
             case "scheme":
                 value = None if given is None else schemes.find(given).name
             case "color_range":
@@ -238,21 +266,19 @@ def _refuse_leftovers(options: Options, changes: Mapping[str, Any], shape: tuple
         )
 
 
-def _paint(grid: Grid, options: Options) -> Colors:
-    values, states, exclude = grid.for_colors(options.exclude_keys)
+def _paint(grid: Grid, shown: Tile, options: Options) -> Colors:
+    cells = grid.cells(shown, options.exclude_keys)
     name = options.scheme
     if name is None:
-        counts = values[states == 0]
+        counts = cells.values[cells.states == 0]
         negative = bool(counts.size) and bool((counts < 0).any())
         name = schemes.DIVERGING_DEFAULT if negative else schemes.SEQUENTIAL_DEFAULT
     return colors.resolve(
-        values,
-        states,
+        cells,
         schemes.find(name),
         scale=options.color_scale,
         color_range=options.color_range,
         clip_percentile=options.clip_percentile,
-        exclude_columns=exclude,
         exclude_keys=options.exclude_keys,
     )
 
@@ -278,15 +304,24 @@ def _flag(name: str, given: Any) -> bool:
     raise TypeError(f"{name}: got {given!r}, expected True or False")
 
 
-def _whole(name: str, given: Any, low: int, end: int | None) -> int:
+def _keys(given: Any, count: int) -> tuple[int, ...]:
+    if given is None:
+        return ()
+    try:
+        keys = list(given)
+    except TypeError:
+        raise TypeError(f"exclude_keys: got {given!r}, expected a list of key indices") from None
+    return tuple(dict.fromkeys(_whole("exclude_keys", key, 0, count) for key in keys))
+
+
+def _whole(name: str, given: Any, low: int, end: int) -> int:
     """An integer of any kind in [low, end)."""
     try:
         number = operator.index(given)
     except TypeError:
         raise TypeError(f"{name}: got {given!r}, expected an integer") from None
-    if isinstance(given, bool) or number < low or (end is not None and number >= end):
-        accepted = f"{low} to {end - 1}" if end is not None else f"{low} or more"
-        raise ValueError(f"{name}: got {given!r}, accepted is {accepted}")
+    if isinstance(given, bool) or not low <= number < end:
+        raise ValueError(f"{name}: got {given!r}, accepted is {low} to {end - 1}")
     return number
 
 
@@ -335,7 +370,7 @@ def _scale(given: Any) -> str:
 
 
 def _percentile(given: Any) -> float:
-    if isinstance(given, bool) or not isinstance(given, (int, float)) or not 0 < given <= 100:
+    if isinstance(given, bool) or not isinstance(given, Real) or not 0 < float(given) <= 100:
         raise ValueError(f"clip_percentile: got {given!r}, expected a number above 0, up to 100")
     return float(given)
 

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from .grids import Cells
 from .schemes import Scheme
-from .states import State, StateGrid, counted, leaks
+from .states import State, counted, leaks
 from .weights import FloatGrid
 
 SCALES = ("linear", "log", "row", "symmetric")
@@ -42,67 +43,79 @@ class Colors:
 
 
 def resolve(
-    values: FloatGrid,
-    states: StateGrid,
+    cells: Cells,
     scheme: Scheme,
     *,
     scale: str = "linear",
     color_range: tuple[float, float] | None = None,
     clip_percentile: float | None = None,
-    exclude_columns: tuple[int, ...] = (),
     exclude_keys: tuple[int, ...] = (),
 ) -> Colors:
-    """The colours of a (queries, keys) grid.
+    """The colours of the cells in view.
 
-    The range comes from the cells that count: plain weights, outside `exclude_columns` (where
-    `exclude_keys` are in `values`); never padding, cells that cannot be looked at, or NaN.
-    `clip_percentile` (0 to 100) ends the range there.
-    ValueError if the scale cannot show these weights.
+    The range comes from the cells that count: plain weights outside `exclude_keys`; never padding,
+    cells that cannot be looked at, or NaN. `clip_percentile` (0 to 100) of the weights that are not
+    zero ends the range there. ValueError if the scale cannot show these weights.
     """
-    counts = counted(states)
-    counts[:, list(exclude_columns)] = False
-    in_range = values[counts]
+    counts = counted(cells.states)
+    counts[:, list(cells.exclude)] = False
+    in_range = np.append(cells.values[counts], cells.others)
     notes = [f"key {key} is out of the scale" for key in exclude_keys]
-    low = float(in_range.min(initial=0.0)) if in_range.size else 0.0
-    high = float(in_range.max(initial=0.0)) if in_range.size else 0.0
-    shown = (states == State.WEIGHT) | (states == State.ZERO) | leaks(values, states)
     if scale == "row":
-        if scheme.diverging:
-            notes.append("each row's largest weight, either sign, is full colour")
-            return Colors(scheme, scale, (-1.0, 1.0), (False, False), tuple(notes))
-        if low < 0:
-            raise ValueError("color_scale: 'row' needs weights ≥ 0, or a diverging scheme")
-        notes.append("each row's largest weight is full colour")
-        return Colors(scheme, scale, (0.0, 1.0), (False, False), tuple(notes))
+        return _by_row(in_range, scheme, notes)
+    low, high = float(in_range.min(initial=0.0)), float(in_range.max(initial=0.0))
     if in_range.size and in_range.min() == in_range.max():
         notes.append(f"every weight is {float(in_range.min()):.3g}")
-    if clip_percentile is not None and color_range is None and in_range.size:
-        high = float(np.percentile(in_range, clip_percentile))
-        if low < 0:
-            low = -(high := float(np.percentile(np.abs(in_range), clip_percentile)))
-        notes.append(f"the scale ends at the {clip_percentile:g}th percentile")
     if color_range is not None:
         low, high = color_range
-    elif scheme.diverging or scale == "symmetric":
+    elif clip_percentile is not None:
+        low, high = _clipped(in_range, low, clip_percentile, cells.pooled)
+        notes.append(f"the scale ends at the {clip_percentile:g}th percentile")
+    if color_range is None and (scheme.diverging or scale == "symmetric"):
         high = max(-low, high) or 1.0
         low = -high
-        if scheme.diverging:
-            notes.append("diverging scheme around 0")
-    elif scale == "log":
-        low, high = _log_range(in_range, high)
-    elif high <= low:
-        high = low + 1.0
+    if scheme.diverging and low == -high:
+        notes.append("diverging scheme around 0")
     if scale == "log":
+        if color_range is None:
+            low, high = _log_range(in_range, high)
         if low <= 0 or (in_range.size and in_range.min() < 0):
             raise ValueError(
                 "color_scale: 'log' needs weights ≥ 0 and a color_range above 0; for negative "
                 "weights use 'linear' or 'symmetric' with a diverging scheme"
             )
         notes.append("logarithmic; exact zeros are drawn as zero")
-    drawn = values[shown & (values > 0)] if scale == "log" else values[shown]
-    clips = (bool((drawn < low).any()), bool((drawn > high).any()))
+    elif high <= low:
+        high = low + 1.0
+    drawn = cells.values[(cells.states <= State.ZERO) | leaks(cells.values, cells.states)]
+    if scale == "log":
+        drawn = drawn[drawn > 0]
+    below = bool((drawn < low).any()) or (scale == "log" and cells.pooled)
     kind = "log" if scale == "log" else "linear"
-    return Colors(scheme, kind, (low, high), clips, tuple(notes))
+    return Colors(scheme, kind, (low, high), (below, bool((drawn > high).any())), tuple(notes))
+
+
+def _by_row(in_range: FloatGrid, scheme: Scheme, notes: list[str]) -> Colors:
+    """Each row by its own largest weight: the range is in shares of it."""
+    if scheme.diverging:
+        notes.append("each row's largest weight, either sign, is full colour")
+        return Colors(scheme, "row", (-1.0, 1.0), (False, False), tuple(notes))
+    if in_range.size and in_range.min() < 0:
+        raise ValueError("color_scale: 'row' needs weights ≥ 0, or a diverging scheme")
+    notes.append("each row's largest weight is full colour")
+    return Colors(scheme, "row", (0.0, 1.0), (False, False), tuple(notes))
+
+
+def _clipped(
+    in_range: FloatGrid, low: float, percentile: float, pooled: bool
+) -> tuple[float, float]:
+    if pooled:
+        raise ValueError(
+            "clip_percentile: the weights of a grid this long are not held; give a color_range"
+        )
+    sizes = np.abs(in_range[in_range != 0])
+    high = float(np.percentile(sizes, percentile)) if sizes.size else 1.0
+    return (-high if low < 0 else 0.0), high
 
 
 def _log_range(in_range: FloatGrid, high: float) -> tuple[float, float]:

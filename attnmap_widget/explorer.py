@@ -97,7 +97,7 @@ class AttentionExplorer(ipywidgets.VBox):  # type: ignore[misc]
         **map_options: Any,
     ) -> None:
         self._source: Source = as_source(source, axes=axes, layers=layers, heads=heads)
-        self._tokens, self._queries = tokens, queries
+        self._tokens, self._queries = captions.listed(tokens), captions.listed(queries)
         self._caption = str(map_options.pop("title", ""))
         self._own_mask = not {"mask", "causal", "not_yet"} & map_options.keys()
         self._waiting: dict[str, Any] = {}
@@ -153,7 +153,7 @@ class AttentionExplorer(ipywidgets.VBox):  # type: ignore[misc]
         try:
             self._long = {}
             self._source = as_source(source, **reading)
-            self._tokens, self._queries = tokens, queries
+            self._tokens, self._queries = captions.listed(tokens), captions.listed(queries)
             self._choice = self._resolve({})
             self.map.update(**self._drawn(self._choice), error="")
         except BaseException:
@@ -186,8 +186,11 @@ class AttentionExplorer(ipywidgets.VBox):  # type: ignore[misc]
 
     def _settle(self) -> None:
         waiting, self._waiting = self._waiting, {}
-        if waiting:
-            self._choose(waiting)
+        if waiting and self.comm is not None:
+            try:
+                self._choose(waiting)
+            except Exception as failure:  # noqa: BLE001 - nobody is there to catch it
+                self._fail(failure)
 
     def _choose(self, wanted: dict[str, Any]) -> None:
         self._waiting = {}  # an older choice must not overtake this one
@@ -213,8 +216,9 @@ class AttentionExplorer(ipywidgets.VBox):  # type: ignore[misc]
         head = _kept("head", wanted, before.head if before else 0, offer.heads, ("mean", "max"))
         batch = _kept("batch", wanted, before.batch if before else 0, offer.items)
         step = wanted.get("step", before.step if before else None)
-        if step is not None:
+        if step is not None and (offer.steps > 1 or "step" in wanted):
             step = _kept("step", wanted, step, offer.steps)
+        step = None if offer.steps == 1 else step
         return Choice(layer, head, kind, batch, step)
 
     def _show_choice(self) -> None:
@@ -247,6 +251,9 @@ class AttentionExplorer(ipywidgets.VBox):  # type: ignore[misc]
             self.map.update(**self._drawn(self._choice), error="")
         except Exception as failure:  # noqa: BLE001 - whatever a source raises belongs in view
             self._fail(failure)
+        except KeyboardInterrupt:
+            self._fail(RuntimeError("interrupted"))
+            raise
         else:
             self.error = ""
             self._read_on()
@@ -355,22 +362,25 @@ class AttentionExplorer(ipywidgets.VBox):  # type: ignore[misc]
         return target
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
-        """Beside the live view the picture of the map that is shown."""
-        found = super()._repr_mimebundle_(**kwargs) or {}
-        still = self.map._repr_mimebundle_()
-        picture = still[0].get("text/html") if isinstance(still, tuple) else None
-        return {**found, "text/html": picture} if picture else found
+        """Beside the live view the picture of the map that is shown, and a line of text."""
+        live = super()._repr_mimebundle_(**kwargs)
+        still, _ = self.map._repr_mimebundle_()
+        said = f"AttentionExplorer showing {still['text/plain']}"
+        return {**live, "text/plain": said, "text/html": still["text/html"]}
 
     def close(self) -> None:
         """Remove explorer, menus and map from every page and let go of the source."""
         if self.comm is not None:
             self._stop()
             self._long.clear()
-            self.map.close()
-            for selector in self._selectors.values():
-                selector.close()
-            self._menus.close()
             self._source = StackSource([], named_layers=False)
+            for widget in (*self._selectors.values(), *self.children, self):
+                for part in ("layout", "style"):
+                    if widget.has_trait(part) and widget is not self.map:
+                        getattr(widget, part).close()
+                if widget is not self:
+                    widget.unobserve_all()
+                    widget.close()
         super().close()
 
 

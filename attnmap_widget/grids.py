@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from . import reading, tiles
 from .reading import Lean
-from .states import StateGrid
+from .states import StateGrid, counted
 from .tiles import Tile, Window
 from .weights import BoolGrid, FloatGrid
 
@@ -45,6 +45,19 @@ class Survey:
     """(queries,) that weight, NaN for a row without any."""
     read: float = 1.0
     """The share of the queries that was read; below 1 it is a first look, NaN for the others."""
+
+
+class Cells(NamedTuple):
+    """What a colour range is taken from."""
+
+    values: FloatGrid
+    states: StateGrid
+    exclude: tuple[int, ...] = ()
+    """Columns that are out of the range."""
+    others: FloatGrid = np.empty(0, dtype=np.float32)
+    """Further weights in the range, of bins that are excluded in part."""
+    pooled: bool = False
+    """Whether smaller weights may stand behind each value."""
 
 
 @dataclass(frozen=True)
@@ -85,9 +98,11 @@ class ArrayGrid:
         """The largest weights of that row and their keys, in falling order."""
         return reading.largest_keys(self.values[query], self.states[query], count)
 
-    def for_colors(self, keys: tuple[int, ...]) -> tuple[FloatGrid, StateGrid, tuple[int, ...]]:
-        """The cells that the colour range is taken from, and the columns of `keys` in them."""
-        return self.values, self.states, keys
+    def cells(self, shown: Tile, exclude: tuple[int, ...]) -> Cells:
+        """What the colour range of the window of `shown` is taken from."""
+        q0, q1, k0, k1 = shown.window
+        columns = tuple(key - k0 for key in exclude if k0 <= key < k1)
+        return Cells(self.values[q0:q1, k0:k1], self.states[q0:q1, k0:k1], columns)
 
 
 class LongWeights:
@@ -186,11 +201,25 @@ class LongGrid:
         values, states = self.source.window((query, query + 1, 0, self.shape[1]))
         return reading.largest_keys(values[0], states[0], count)
 
-    def for_colors(self, keys: tuple[int, ...]) -> tuple[FloatGrid, StateGrid, tuple[int, ...]]:
-        """The overview: its largest weight is the grid's."""
-        overview = self.survey.overview
-        columns = tuple(dict.fromkeys(key // overview.bin[1] for key in keys))
-        return overview.values, overview.states, columns
+    def cells(self, shown: Tile, exclude: tuple[int, ...]) -> Cells:
+        """What the colour range is taken from: the largest weight of each bin of `shown`.
+
+        Where a bin holds keys that are out of the range, its other keys are read one by one.
+        """
+        q0, q1, k0, k1 = shown.window
+        width = shown.bin[1]
+        columns = tuple(dict.fromkeys((key - k0) // width for key in exclude if k0 <= key < k1))
+        others = np.empty(0, dtype=np.float32)
+        if width > 1 and self.survey.read == 1:
+            for column in columns:
+                first = k0 + column * width
+                end = min(first + width, k1)
+                values, states = self.source.window((q0, q1, first, end))
+                kept = [key - first for key in range(first, end) if key not in exclude]
+                counts = counted(states[:, kept])
+                others = np.append(others, values[:, kept][counts])
+        pooled = max(shown.bin) > 1
+        return Cells(shown.values, shown.states, columns, others, pooled)
 
 
 Grid = ArrayGrid | LongGrid

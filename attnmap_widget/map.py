@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from typing import Any
 
 import anywidget
@@ -23,6 +22,7 @@ Cell = tuple[int, int]
 
 _PLAIN = ("show_values", "title", "class_name", "error", "status")
 _HOST = ("layout", "tooltip", "tabbable")
+_PLACES = ("hover", "selection", "viewport")
 _TOP = 8
 """Keys that are listed for a query of a large map."""
 
@@ -39,7 +39,14 @@ def _asset(name: str) -> Any:
 class _Input(t.Any):
     """A trait that is checked together with the others: assigning it is `update` of one."""
 
+    def get(self, obj: Any, cls: Any = None) -> Any:
+        value = super().get(obj, cls)
+        return list(value) if isinstance(value, list) else value
+
     def set(self, obj: Any, value: Any) -> None:
+        # At the end of hold_trait_notifications traitlets sets again what it read back.
+        if obj._cross_validation_lock and _same(obj._trait_values.get(self.name), value):
+            return
         obj.update(**{str(self.name): value})
 
 
@@ -87,7 +94,7 @@ class AttentionMap(FileMethods, anywidget.AnyWidget):
         sync=True, to_json=lambda _, self: _labels_to_wire(self._checked.queries)
     )
     weights = _Input(help="(queries, keys) float32, read-only, NaN where there is none.").tag(
-        sync=True, to_json=lambda _, self: self._tile.to_wire()
+        sync=True, to_json=lambda _, self: self._checked.tile.to_wire()
     )
     scheme = _Input(
         help="Colour scheme, by its d3-scale-chromatic name in any case. None: Blues, or RdBu "
@@ -131,7 +138,6 @@ class AttentionMap(FileMethods, anywidget.AnyWidget):
     _checks = t.List(t.Unicode()).tag(sync=True)
 
     _checked: Checked
-    _tile: tiles.Tile
     _own_status = ""
     """The status this map wrote itself, so that it can take it back."""
 
@@ -142,8 +148,9 @@ class AttentionMap(FileMethods, anywidget.AnyWidget):
             None, {"tokens": tokens, "weights": weights, "queries": queries, **given}
         )
         self._trait_values.update(_traits(self._checked))
+        self._own_layout = "layout" not in options
         self.status = options.pop("status", "")
-        self._derive(redraw=True)
+        self._derive()
         super().__init__(**options)
 
     def update(self, **changes: Any) -> None:
@@ -152,6 +159,8 @@ class AttentionMap(FileMethods, anywidget.AnyWidget):
         All are checked before any is changed. Raises like the constructor, and then the map is as
         it was. The browser gets one message.
         """
+        if "_checked" not in self.__dict__:
+            raise RuntimeError("this map is closed")
         refuse_unknown(changes, {*INPUTS, *_PLAIN})
         given = {name: changes.pop(name) for name in INPUTS if name in changes}
         changes = {
@@ -165,65 +174,60 @@ class AttentionMap(FileMethods, anywidget.AnyWidget):
             self._trait_values.update(new)
             for name, value in changes.items():
                 self.set_trait(name, value)
-            self._derive(redraw=checked.grid is not before.grid)
-            # Observers are told when all is in place, so that none ever sees half a change.
-            for name, value in new.items():
-                if not _same(old.get(name), value):
-                    self._notify_trait(name, old.get(name), value)
+            self._derive()
+            self._tell(old, new)
         if checked.grid is not before.grid and _same(old.get("weights"), new["weights"]):
             self.send_state("weights")  # other states of the same weights
 
-    def _derive(self, *, redraw: bool) -> None:
-        """Bring what follows from `_checked` up to date."""
-        if redraw:
-            self._tile = self._checked.grid.tile()
-            self._say_pooled()
-            self._top = None
-        window = self._checked.options.viewport
-        if window is None or self._tile.at is None:
-            self._detail = None  # the tile that the browser has is exact
-        elif redraw or self._detail is None or self._detail.window != window:
-            self._detail = self._checked.grid.tile(window)
+    def _tell(self, old: dict[str, Any], new: dict[str, Any]) -> None:
+        """Notify when all is in place, so that no observer sees half a change.
+
+        One that raises keeps neither the others nor the browser from hearing of it.
+        """
+        raised: Exception | None = None
+        for name, value in new.items():
+            if not _same(old.get(name), value):
+                try:
+                    self._notify_trait(name, old.get(name), value)
+                except Exception as failure:  # noqa: BLE001 - raised below, once all are told
+                    raised = raised or failure
+        if raised is not None:
+            raise raised
+
+    def _derive(self) -> None:
+        """Bring the traits that follow from `_checked` up to date."""
+        self._detail = self._checked.detail
         self._top = self._largest_keys()
         self._colors = self._checked.colors.to_wire()
         self._checks = list(self._checked.checks)
-
-    def _largest_keys(self) -> dict[str, Any] | None:
-        """The row under the pointer, or pinned, where the browser has no whole rows."""
-        cell = self._checked.options.hover or self._checked.options.selection
-        if cell is None or self._tile.at is None:
-            return None
-        if self._top is not None and self._top["query"] == cell[0]:
-            return dict(self._top)
-        keys, weights = self._checked.grid.largest_keys(cell[0], _TOP)
-        return {"query": cell[0], "keys": keys.tolist(), "weights": weights.tolist()}
-
-    def _say_pooled(self) -> None:
-        (queries, keys), (rows, columns) = self._tile.size, self._tile.bin
-        text = (
-            f"{queries} × {keys} weights, each cell the largest of {rows} × {columns}"
-            if rows * columns > 1
-            else ""
-        )
+        text = _pooled(self._checked.detail or self._checked.tile)
         if self.status in ("", self._own_status):
             self.status = text
         self._own_status = text
 
+    def _largest_keys(self) -> dict[str, Any] | None:
+        """The row under the pointer, or pinned, where the browser has no whole rows."""
+        cell = self._checked.options.hover or self._checked.options.selection
+        if cell is None or self._checked.tile.at is None:
+            return None
+        keys, weights = self._checked.grid.largest_keys(cell[0], _TOP)
+        return {"query": cell[0], "keys": keys.tolist(), "weights": weights.tolist()}
+
     def set_state(self, sync_data: dict[str, Any]) -> None:
         """Take a message from the browser, which may speak of a grid that is gone by now."""
-        queries, keys = self._checked.shape
-        fits: dict[str, Callable[[Any], bool]] = {
-            "hover": lambda cell: cell[0] < queries and cell[1] < keys,
-            "selection": lambda cell: cell[0] < queries and cell[1] < keys,
-            "viewport": lambda window: window[1] <= queries and window[3] <= keys,
+        fitting = {
+            name: value
+            for name, value in sync_data.items()
+            if name not in _PLACES or self._fits(name, value)
         }
-        super().set_state(
-            {
-                name: value
-                for name, value in sync_data.items()
-                if name not in fits or value is None or fits[name](value)
-            }
-        )
+        super().set_state(fitting)
+
+    def _fits(self, name: str, value: Any) -> bool:
+        try:
+            check(self._checked, {name: value})
+        except (TypeError, ValueError):
+            return False
+        return True
 
     # -- reading --------------------------------------------------------------------------------
 
@@ -284,11 +288,12 @@ class AttentionMap(FileMethods, anywidget.AnyWidget):
 
     def close(self) -> None:
         """Remove the map from every page and let go of its arrays."""
+        if self.comm is not None and self._own_layout:
+            self.layout.close()
         super().close()
         for name in ("tokens", "queries", "weights", "mask", "padding", "not_yet"):
             self._trait_values.pop(name, None)
         self.__dict__.pop("_checked", None)
-        self.__dict__.pop("_tile", None)
 
 
 def _traits(checked: Checked) -> dict[str, Any]:
@@ -306,6 +311,14 @@ def _traits(checked: Checked) -> dict[str, Any]:
         "queries": list(checked.rows),
         "weights": checked.grid.weights,
     }
+
+
+def _pooled(tile: tiles.Tile) -> str:
+    rows, columns = tile.bin
+    if rows * columns == 1:
+        return ""
+    q0, q1, k0, k1 = tile.window
+    return f"{q1 - q0} × {k1 - k0} weights, each cell the largest of {rows} × {columns}"
 
 
 def _viewport_to_wire(checked: Checked) -> list[int] | None:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from .errors import ShapeError
 from .long import LongHead
 from .tiles import WHOLE_LIMIT
-from .weights import BoolGrid, as_numbers, shape_of
+from .weights import BoolGrid, as_numbers, refuse_infinite, shape_of
 
 _HELD_LIMIT = 1 << 25
 """Cells of a mean or maximum over heads, which is formed in memory."""
@@ -89,6 +89,8 @@ def as_source(
     if callable(given) and not hasattr(given, "__array__"):
         if layers is None or heads is None:
             raise TypeError("source: a function (layer, head) -> weights needs layers=[…], heads=n")
+        if not len(layers) or heads < 1:
+            raise ValueError(f"source: layers={list(layers)}, heads={heads}; at least one of each")
         return FunctionSource(given, list(layers), heads)
     if layers is not None or heads is not None:
         raise TypeError("layers and heads belong to a function source; arrays say so themselves")
@@ -114,7 +116,7 @@ def _layers(given: Sequence[Any]) -> list[Any]:
                 f"source: entry {index} is a tuple of {len(item)}: the steps of generate()? "
                 "Capture the call instead: with capture(model) as cap: model.generate(…)"
             )
-        layer = np.asarray(item) if isinstance(item, list) else item
+        layer = as_numbers(item)[0] if isinstance(item, list) else item
         shape = shape_of(layer)
         if len(shape) == 3:
             layer = layer[None]
@@ -128,7 +130,7 @@ def _layers(given: Sequence[Any]) -> list[Any]:
 
 
 def _from_array(given: Any, axes: str | None) -> StackSource:
-    array = np.asarray(given) if isinstance(given, (list, tuple)) else given
+    array = as_numbers(given)[0] if isinstance(given, (list, tuple)) else given
     shape = shape_of(array)
     if axes is not None:
         return _with_axes(array, shape, axes)
@@ -251,7 +253,7 @@ class CaptureSource:
         if len(calls) == 1 and size > WHOLE_LIMIT and not held:
             from .capturing.streaming import HeadStream
 
-            return Extraction(LongHead(HeadStream(calls[0].record, choice.batch, choice.head)))
+            return Extraction(LongHead(HeadStream(calls[0].record, choice.batch, int(choice.head))))
         where = {"batch": choice.batch, "kind": choice.kind, "step": choice.step}
         return Extraction(
             self.capture.weights(choice.layer, choice.head, **where),
@@ -273,6 +275,9 @@ def read(source: Source, choice: Choice) -> Extraction:
     for head in range(heads):
         one = source.read(choice._replace(head=head), held=True)
         weights = as_numbers(one.weights)[0]
+        refuse_infinite(weights)
+        if total is not None and weights.shape != total.shape:
+            raise ShapeError(f"head {head} is {weights.shape}, head 0 is {total.shape}")
         there = ~np.isnan(weights)
         if total is None:
             total = np.full(weights.shape, 0.0 if choice.head == "mean" else -np.inf)

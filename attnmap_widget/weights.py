@@ -5,6 +5,7 @@ Knows numpy only. Tensors of any framework are recognised by what they can do, n
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -53,9 +54,9 @@ def accept(given: Any, queries: int, keys: int) -> Accepted:
         numbers, missing = (a.reshape(queries, keys) for a in (numbers, missing))
     if numbers.shape != (queries, keys):
         raise ShapeError(explain_shape(numbers.shape, queries, keys, flat_list=flat_list))
-    _refuse_infinite(numbers)
+    refuse_infinite(numbers)
     values = numbers.astype(np.float32)
-    _refuse_infinite(values)
+    refuse_infinite(values)
     values.flags.writeable = False
     return Accepted(values, missing)
 
@@ -65,6 +66,12 @@ def accept_bool(name: str, given: Any, shape: tuple[int, ...]) -> BoolGrid:
 
     Raises ShapeError for another shape, TypeError for values that are not 0, 1, True or False.
     """
+    if getattr(getattr(given, "dtype", None), "is_floating_point", False) or (
+        getattr(getattr(given, "dtype", None), "kind", "") == "f"
+    ):
+        raise TypeError(
+            f"{name}: got an array of floats; an additive one (0 and -inf)? Give {name} == 0"
+        )
     numbers, missing = as_numbers(given, name)
     if numbers.shape != shape:
         raise ShapeError(f"{name}: got shape {numbers.shape}, expected {shape}")
@@ -92,7 +99,7 @@ def explain_shape(
             return f"{values}; {shape[0] - queries * keys} too many, row by row from the first row"
         return f"{values}; only a flat *list* may be short, which leaves its last cells empty"
     got = "×".join(map(str, shape))
-    text = f"weights: got {got}, expected {wanted}"
+    text = f"weights: got {got or 'one number'}, expected {wanted}"
     if len(shape) == 2:
         return f"{text}; {_explain_grid((shape[0], shape[1]), queries, keys)}"
     if len(shape) in (3, 4) and shape[-2:] == (queries, keys):
@@ -218,7 +225,8 @@ def _flat(items: Sequence[Any], name: str) -> tuple[NDArray[np.float64], BoolGri
     """Numbers one by one; None means that there is none."""
     missing = np.zeros(len(items), dtype=bool)
     if set(map(type, items)) <= {float, int, bool}:
-        return np.array(items, dtype=np.float64), missing
+        with contextlib.suppress(OverflowError):
+            return np.array(items, dtype=np.float64), missing
     values = np.empty(len(items))
     for index, item in enumerate(items):
         if item is None or item is np.ma.masked:
@@ -244,7 +252,8 @@ def _stack(rows: list[tuple[NDArray[Any], BoolGrid]], name: str) -> tuple[NDArra
     return np.stack([row for row, _ in rows]), np.stack([missing for _, missing in rows])
 
 
-def _refuse_infinite(numbers: NDArray[Any]) -> None:
+def refuse_infinite(numbers: NDArray[Any]) -> None:
+    """ValueError that says where, if any of (queries, keys) weights is infinite."""
     bad = np.isinf(numbers)
     if bad.any():
         query, key = (int(i) for i in np.argwhere(bad)[0])

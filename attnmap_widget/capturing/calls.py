@@ -39,6 +39,7 @@ class AttentionCall:
     part: int = field(repr=False)
     record: Record = field(repr=False)
     effective: bool = field(default=False, repr=False)
+    sharded: bool = field(default=False, repr=False)
     kind: str = "self"
 
     @property
@@ -87,18 +88,25 @@ class AttentionCall:
                 self._reduce(out, batch, str(head), rows, columns)
         return out
 
-    def allowed(self, head: int = 0, batch: int = 0) -> Tensor | None:
+    def allowed(
+        self,
+        head: int = 0,
+        batch: int = 0,
+        queries: slice = slice(None),
+        keys: slice = slice(None),
+    ) -> Tensor | None:
         """Where the model's own mask lets a query look at a key: bool (queries, keys) on the CPU.
 
-        None where the record cannot know (source "model") or where everything is allowed. A score
-        of -inf, of the type's most negative number or of another mask constant means "may not
-        look".
+        None where the record cannot know (source "model") or where everything in the window is
+        allowed. A score of -inf, of the type's most negative number or of another mask constant
+        means "may not look".
         """
         batch = self._index("batch item", batch, self.shape[0])
         index = self._heads(head)[0]
-        rows, keys = slice(0, self.shape[2], 1), slice(0, self.shape[3], 1)
+        rows, columns = span("queries", queries, self.shape[2]), span("keys", keys, self.shape[3])
+        parts = [slice(part.start, part.stop, part.step) for part in (rows, columns)]
         with self._reading():
-            allowed = self.record.allowed(batch, index, rows, keys)
+            allowed = self.record.allowed(batch, index, *parts)
             return None if allowed is None else allowed.to("cpu")
 
     # ------------------------------------------------------------------ inside

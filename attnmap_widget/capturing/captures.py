@@ -14,6 +14,7 @@ from attnmap_widget.errors import CaptureError
 from . import assemble, listening
 from .calls import AttentionCall, Head
 from .diagnose import nothing_captured
+from .gather import gathered
 from .recorder import Recorder
 from .records import storage_bytes
 
@@ -55,10 +56,21 @@ class Capture:
         listening.stop(recorder)
         self._open = False
         self._finish()
-        self._silence, self._left_out = self._why_nothing(), recorder.left_out()
+        self._silence = "" if recorder.calls else self._why_nothing()
+        self._left_out = recorder.left_out()
         # The model's modules are not kept: only names and tensors of the calls.
         recorder.forget_model()
         self._model = None
+
+    def gather(self, group: Any = None) -> None:
+        """Get the heads that other processes computed, for a model sharded by tensor parallelism.
+
+        A collective call: every process of the group (None: all) makes it after the with block.
+        Before it, each process has its own heads; after it, all have all, in the model's order.
+        """
+        for call in self._calls():
+            if call.sharded:
+                call.record, call.sharded = gathered(call.record, group), False
 
     def close(self) -> None:
         """Drop all records and the memory they hold."""
@@ -250,6 +262,8 @@ def capture(model: nn.Module | None = None, *, layers: Iterable[int] | None = No
     wanted = None
     if layers is not None:
         wanted = frozenset(layers)
+        if not wanted:
+            raise ValueError("layers=[] would keep nothing; leave it out to keep every layer")
         numbers: Iterable[object] = wanted
         if not all(isinstance(layer, int) and not isinstance(layer, bool) for layer in numbers):
             raise ValueError(

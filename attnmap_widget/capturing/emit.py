@@ -25,6 +25,8 @@ def places(running: list[Running], square: bool, cross: bool | None = None) -> l
 
 def keep(found: list[Place], record: Record) -> None:
     """File one record in every capture that wants it."""
+    if isinstance(record, Rebuilt) and SESSION.mode is not None:
+        SESSION.mode.kept.add(record)
     for place in found:
         place.recorder.keep(place, record)
 

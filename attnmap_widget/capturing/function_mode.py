@@ -16,6 +16,7 @@ from torch.overrides import TorchFunctionMode
 
 from . import emit, flex, fused, mixing, sdpa
 from . import functions as fn
+from .kept import KeptMemory
 from .provenance import Provenance, Scores
 from .records import Record
 from .rules import RULES
@@ -28,6 +29,7 @@ class CaptureMode(TorchFunctionMode):
     def __init__(self) -> None:
         super().__init__()
         self.provenance = Provenance(RULES)
+        self.kept = KeptMemory()
 
     def __torch_function__(
         self,
@@ -37,6 +39,8 @@ class CaptureMode(TorchFunctionMode):
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
         kwargs = kwargs or {}
+        if func in fn.IN_PLACE and args:
+            self.kept.before_write(args[0])
         handler = _flex if _is_flex(func) else _HANDLERS.get(func)
         # Most calls are of no interest; they pass with two look-ups.
         if (handler is None and func not in _FOLLOWED) or not SESSION.listening:

@@ -106,6 +106,18 @@ LINEAR = _group(F.linear)
 CONVOLUTION = _group(F.conv2d, torch.conv2d)
 CONCATENATE = _group(torch.cat, torch.concat, torch.concatenate, _aten.cat.default)
 DROPOUT = _group(F.dropout, torch.dropout, torch.dropout_)
+# Everything that writes to its first argument.
+IN_PLACE = _group(
+    *(
+        getattr(Tensor, name)
+        for name in dir(Tensor)
+        if (name.endswith("_") and not name.endswith("__")) or name == "__setitem__"
+        or (name.startswith("__i") and name.endswith("__") and name[3:-2] in {
+            "add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor",
+            "lshift", "rshift",
+        })
+    )
+)  # fmt: skip
 # In-place writes of new content: a tensor written like this is a cache that will be written again.
 WRITE = _group(
     Tensor.__setitem__, Tensor.index_copy_, Tensor.copy_, Tensor.scatter_, Tensor.index_put_,

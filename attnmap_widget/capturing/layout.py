@@ -142,8 +142,8 @@ def _lifted(step: Step, layout: Layout) -> Operation:
 def heavy(record: Rebuilt) -> bool:
     """Whether the operations' own operands outweigh the weights: then those are kept instead.
 
-    Operands that are the same for all heads or all batch items are left out: they are masks and position
-    biases, which layers share, and often the model's own buffers.
+    Operands that are the same for all heads or all batch items are left out: they are masks and
+    position biases, which layers share, and often the model's own buffers.
     """
     batch, heads, queries, keys = record.shape
     own = [

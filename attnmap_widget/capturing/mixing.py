@@ -1,7 +1,7 @@
 """What happens to weights between the softmax and the product with the values.
 
-Talking heads mix them, gates blend them with others: then the left factor of P·V is the map that takes
-effect, and it is recorded beside the softmax, as kind "effective". Dropout does not count as a change.
+Talking heads mix them, gates blend them with others: then the left factor of P·V is the map that
+takes effect, and it is recorded beside the softmax, as kind "effective". Dropout is no change.
 """
 
 from __future__ import annotations

@@ -20,8 +20,8 @@ _CROSS = re.compile(
     r"cross|encoder_attn|encdec|enc_attn|encoder_attention|src_attn|enc_dec|attn2$", re.IGNORECASE
 )
 _SELF = re.compile(r"self|attn1$", re.IGNORECASE)
-# Attention over windows of gathered keys: column j of such a softmax is not key j, and which key it is
-# only the model's own code knows.
+# Attention over windows of gathered keys: column j of such a softmax is not key j, and which key
+# it is only the model's own code knows.
 _WINDOWED = re.compile(
     r"LongformerSelfAttention|LEDEncoderSelfAttention|BlockSparseAttention|GlobalLocalAttention|"
     r"LongT5LocalAttention|TransientGlobalAttention|LSHSelfAttention|^LocalSelfAttention"
@@ -37,6 +37,8 @@ class ModuleNames:
     def __init__(self, model: nn.Module) -> None:
         self.modules = {module: _clean(name) for name, module in model.named_modules()}
         self.root = type(model).__name__
+        self._found: dict[str, int | None] = {}
+        self._through: dict[tuple[Tower, int], dict[str, int]] = {}
 
     @cached_property
     def _by_name(self) -> dict[str, nn.Module]:
@@ -72,6 +74,11 @@ class ModuleNames:
 
     def number(self, name: str) -> int | None:
         """The true block number of a module; None where no list of blocks holds it."""
+        if name not in self._found:
+            self._found[name] = self._number(name)
+        return self._found[name]
+
+    def _number(self, name: str) -> int | None:
         places = self._block_lists(name)
         if not places:
             return None
@@ -109,7 +116,9 @@ class ModuleNames:
 
     def _numbered_through(self, tower: Tower, depth: int) -> dict[str, int]:
         """Every block of a staged tower, numbered in the order of the module tree."""
-        numbers: dict[str, int] = {}
+        if (tower, depth) in self._through:
+            return self._through[tower, depth]
+        numbers = self._through[tower, depth] = {}
         for name in self.modules.values():
             parts = name.split(".")
             if not parts[-1].isdigit() or tower_of(name) != tower:

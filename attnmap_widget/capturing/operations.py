@@ -29,6 +29,8 @@ class Tile:
 
     def pick(self, operand: Tensor) -> Tensor:
         """Give the tile's part of a (batch, heads, queries, keys) operand, as (rows, keys)."""
+        while operand.ndim < 4:
+            operand = operand[None]
         part = operand[
             self.batch if operand.shape[0] > 1 else 0, self.head if operand.shape[1] > 1 else 0
         ]

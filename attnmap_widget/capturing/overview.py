@@ -24,7 +24,7 @@ Cancelled_ = Callable[[], bool]
 
 _POOLED = 32
 """Fewer pooled columns in a block make pooling slow."""
-_BLOCK_CELLS = 1 << 19
+_BLOCK_KEYS = 2048
 _PANEL_BYTES = 16 << 20
 """Exponentials of a panel's rows and all keys, kept until the rows' sums are known."""
 _ALL_PANELS_BYTES = 64 << 20
@@ -34,37 +34,6 @@ _MOST_THREADS = 8
 _THREAD_CELLS = 1 << 20
 _TICK = 0.03
 _SEARCH_NUMBERS = 1 << 19
-
-
-class Cancelled(Exception):  # noqa: N818 (it is no error: somebody asked for it)
-    """A pass was given up because its ``cancelled`` said so."""
-
-
-@dataclass(slots=True)
-class Found:
-    """What a pass found; R × C bins of (rows, columns) cells, rows counted among those read."""
-
-    best: Tensor
-    """(R, C) log₂ of the largest weight; FAR and less: forbidden, −inf: no row with a valid key."""
-    row: Tensor
-    """(R, C) int64: the row, counted among those read, that holds it."""
-    key: Tensor
-    """(R, C) int64: its key."""
-    reference: Tensor
-    log_sum: Tensor
-    total: Tensor
-    top: Tensor
-    """(rows,) log₂ of each row's largest weight."""
-    top_key: Tensor
-    entropy: Tensor
-    mass: Tensor
-    """(keys,) float64."""
-    void: Tensor
-    """(rows,) bool: no valid key."""
-    forbidden: Tensor
-    """(R, C) bool, by what the rows read may look at."""
-    weights: bool = False
-    """Whether ``best`` and ``top`` are weights rather than logarithms."""
 
 
 class Pass:
@@ -77,7 +46,7 @@ class Pass:
         self._bins = (-(-len(rows) // bin_[0]), -(-keys // bin_[1]))
         self._threads = self._thread_count()
         self._panel_rows = self._rows_of_a_panel()
-        width = max(_POOLED * self._columns, _BLOCK_CELLS // self._panel_rows)
+        width = max(_POOLED * self._columns, _BLOCK_KEYS)
         width = min(width, self._bins[1] * self._columns)
         self._width = max(1, width // self._columns) * self._columns
         self._slots = -(-keys // self._width)
@@ -277,9 +246,13 @@ class Pass:
         # −Σ p log₂ p with p = 2^(s − log_sum)
         entropy = share * log_sum - moments.sum(1, keepdim=True) * inverse
         found.entropy[rows] = entropy[:, 0]
-        factors = inverse.expand(-1, len(slots)) if scale is None else scale * inverse
+        factors = inverse if scale is None else scale * inverse
+        factors = factors.masked_fill(void, 0.0).expand(-1, len(slots))
+        broken = bool(total.isnan().any())
         for place, (slot, begin, bins) in enumerate(slots):
             view = space.view(count, slot, begin, bins)
+            if broken:  # 0 · NaN is not 0
+                view.powers.masked_fill_(total.isnan(), 0.0)
             mass = torch.mv(view.powers.T, factors[:, place].contiguous())
             space.mass[:, view.at] += mass.view(self._columns, bins)
         if slots:
@@ -322,12 +295,13 @@ class Pass:
             if self._source.unit != 1:
                 top.mul_(self._source.unit)
         top.sub_(log_sum)
-        top.clamp_(min=FAR)
+        if self._tracked:
+            top.clamp_(min=FAR)
         if bool(void.any()):
             top.masked_fill_(void, -math.inf)
         rows = slice(start, start + count)
         inner = space.inner[:count, first:last] if space.inner is not None else None
-        value, column = top.max(1)
+        value, column = _row_maxima(top)
         found.top[rows] = value
         if inner is None:
             found.top_key[rows] = self._inner_key(space, slots, column + first)
@@ -428,83 +402,3 @@ class Pass:
         key = self._source.best_key(true, first, self._columns).T
         held = found.best[rows, first:last] > FAR
         found.key[rows, first:last] = torch.where(held, key, found.key[rows, first:last])
-
-
-@dataclass(slots=True)
-class _View:
-    """One block's part of a thread's memory."""
-
-    scores: Tensor
-    grid: Tensor
-    powers: Tensor
-    pooled: Tensor
-    inner: Tensor | None
-    sums: Tensor
-    moments: Tensor
-    at: slice
-
-
-class _Space:
-    """Memory of one thread, used again for every panel."""
-
-    def __init__(self, owner: Pass) -> None:
-        rows, slots, width = owner._panel_rows, owner._slots, owner._width
-        self._columns, self._width = owner._columns, width
-        per_slot = width // owner._columns
-
-        def new(*shape: int, dtype: torch.dtype = owner._source.dtype) -> Tensor:
-            return torch.empty(shape, dtype=dtype, device="cpu")
-
-        self.stride = rows * width
-        self.scores, self.powers = new(self.stride), new(slots * self.stride)
-        self.pooled = new(rows, slots * per_slot)
-        self.inner = new(rows, slots * per_slot, dtype=torch.int64) if owner._tracked else None
-        self.sums, self.moments = new(rows, slots), new(rows, slots)
-        self.references = new(rows, slots)
-        self.mass = torch.zeros(owner._columns, slots * per_slot, dtype=torch.float64, device="cpu")
-        self._known: dict[tuple[int, int], _View] = {}
-
-    def view(self, count: int, slot: int, begin: int, bins: int) -> _View:
-        """Where a block of ``bins`` pooled columns from key ``begin`` on goes."""
-        whole = bins * self._columns == self._width
-        if whole and (count, slot) in self._known:
-            return self._known[count, slot]
-        size = bins * self._columns
-        scores = self.scores[: count * size].view(count, size)
-        powers = self.powers[slot * self.stride :][: count * size].view(count, size)
-        first = begin // self._columns
-        at = slice(first, first + bins)
-        found = _View(
-            scores, scores.view(count, self._columns, bins), powers, self.pooled[:count, at],
-            None if self.inner is None else self.inner[:count, at],
-            self.sums[:count, slot], self.moments[:count, slot], at,
-        )  # fmt: skip
-        if whole:
-            self._known[count, slot] = found
-        return found
-
-
-_ONE_THREAD = threading.Lock()
-
-
-def _use_one_thread() -> None:
-    """Let torch use one thread for what this Python thread computes, and nothing else change.
-
-    ``torch.set_num_threads`` sets the calling thread, and what threads start with that use torch
-    for the first time: the latter is put back by another thread at once.
-    """
-    with _ONE_THREAD:
-        before = torch.get_num_threads()
-        torch.set_num_threads(1)
-        restore = threading.Thread(target=torch.set_num_threads, args=(before,))
-        restore.start()
-        restore.join()
-
-
-def _finish(running: list[Future[None]], tick: Callable[[], None]) -> None:
-    pending = set(running)
-    while pending:
-        done, pending = wait(pending, timeout=_TICK, return_when=FIRST_EXCEPTION)
-        for future in done:
-            future.result()
-        tick()

@@ -40,7 +40,8 @@ class _Patches:
                 self._once("fast path", _keep_fast_paths)
                 if "transformers.modeling_utils" in sys.modules:
                     self._once("interface", _listen_to_interface)
-                if "torch._dynamo" in sys.modules:
+                # torch has set_stance from 2.6 on. Without dynamo nothing was compiled.
+                if "torch._dynamo" in sys.modules and hasattr(torch.compiler, "set_stance"):
                     self._once("stance", _run_compiled_models_eagerly)
             except BaseException:
                 self._close()

@@ -65,7 +65,7 @@ class Scores:
         return replace(self, exact=False, shape=shape, core=core)
 
     def upright(self) -> bool:
-        """Whether the last two axes are queries and keys, not heads in the course of mixing them."""
+        """Tell whether the last two axes are queries and keys, not heads being mixed."""
         return self.sink is not None or self.shape[-2:] == self._core()
 
     def _core(self) -> tuple[int, int]:

@@ -10,8 +10,9 @@ from torch import nn
 
 from .calls import AttentionCall
 from .diagnose import windows
+from .gather import is_sharded
 from .naming import ModuleNames, Tower, says_cross, tower_labels, tower_of
-from .records import Record
+from .records import Rebuilt, Record
 from .session import Running
 
 # Modules that a model runs its softmax through; the name of the attention is that of their parent.
@@ -29,6 +30,7 @@ class Place:
     tower: Tower
     cross: bool
     part: int
+    sharded: bool = False
 
 
 class Recorder:
@@ -41,11 +43,11 @@ class Recorder:
         self.layers_seen: set[int] = set()
         self._names = None if model is None else ModuleNames(model)
         self._roots: dict[nn.Module, ModuleNames] = {}
-        self._root: nn.Module | None = None
         self._step = 0
         self._step_modules: set[nn.Module] = set()
         self._new_step()
         self._self_names: set[str] = set()
+        self._latest: dict[tuple[str, int, int], Rebuilt] = {}
 
     # ------------------------------------------------------------------ steps
 
@@ -60,7 +62,6 @@ class Recorder:
             self._step_modules = set()
             self._new_step()
         self._step_modules.add(module)
-        self._root = module
 
     def _owns(self, module: nn.Module) -> bool:
         return self._names is None or module in self._names.modules
@@ -92,7 +93,9 @@ class Recorder:
         self.layers_seen.add(layer)
         if self.layers is not None and layer not in self.layers:
             return None
-        return Place(self, name, layer, self._step, tower, crossing, part)
+        return Place(
+            self, name, layer, self._step, tower, crossing, part, sharded=is_sharded(module)
+        )
 
     def _names_for(self, running: list[Running]) -> ModuleNames | None:
         if self._names is not None:
@@ -160,6 +163,11 @@ class Recorder:
 
     def keep(self, place: Place, record: Record, effective: bool = False) -> None:
         """File a record; ``effective``: of what was made of the weights after the softmax."""
+        if isinstance(record, Rebuilt) and not place.cross:
+            earlier = self._latest.get((place.name, place.layer, place.part))
+            if earlier is not None:
+                record.continues(earlier)
+            self._latest[place.name, place.layer, place.part] = record
         self.calls.append(
             AttentionCall(
                 layer=place.layer,
@@ -170,6 +178,7 @@ class Recorder:
                 part=place.part,
                 record=record,
                 effective=effective,
+                sharded=place.sharded,
             )
         )
 
@@ -207,7 +216,7 @@ class Recorder:
         self._names = None
         self._roots.clear()
         self._step_modules.clear()
-        self._root = None
+        self._latest.clear()
 
 
 def _tell_apart(calls: list[AttentionCall]) -> None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal, Protocol
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from .operations import Operation, Tile
 
@@ -38,34 +37,88 @@ class Record(Protocol):
         ...
 
 
-@dataclass(slots=True)
+class KeyStore:
+    """Keys that several records look at: a later step's begin with an earlier one's."""
+
+    __slots__ = ("tensor", "version")
+
+    def __init__(self, tensor: Tensor) -> None:
+        self.put(tensor)
+
+    def put(self, tensor: Tensor) -> None:
+        """Hold this tensor, and no other any more."""
+        self.tensor = tensor
+        self.version = _version(tensor)
+
+
 class Rebuilt:
     """softmax over the keys of operations(q·kᵀ), from the model's own q and k.
 
     queries: (batch or 1, heads or 1, queries, width); keys: (batch or 1, key heads, keys, width),
     where each key head serves heads // key heads query heads (grouped keys). ``sinks``: one extra
     logit per head that takes part in the softmax and is dropped (gpt-oss). ``matmul_dtype``: the
-    type in which q·kᵀ is taken; float32 for fused kernels, which accumulate in it whatever the
-    type of q.
+    type in which q·kᵀ is taken; float32 for fused kernels, which accumulate in it whatever the type
+    of q.
     """
 
-    queries: Tensor
-    keys: Tensor
-    operations: tuple[Operation, ...]
-    shape: Shape
-    sinks: Tensor | None = None
-    matmul_dtype: torch.dtype | None = None
-    softmax_dtype: torch.dtype | None = None
-    out_dtype: torch.dtype | None = None
-    source: Source = "rebuilt"
-    _versions: list[tuple[Tensor, int]] = field(default_factory=list)
+    __slots__ = (
+        "__weakref__", "_length", "_store", "_versions", "matmul_dtype", "operations",
+        "out_dtype", "queries", "shape", "sinks", "softmax_dtype", "source",
+    )  # fmt: skip
 
-    def __post_init__(self) -> None:
+    def __init__(
+        self,
+        queries: Tensor,
+        keys: Tensor,
+        operations: tuple[Operation, ...],
+        shape: Shape,
+        *,
+        sinks: Tensor | None = None,
+        matmul_dtype: torch.dtype | None = None,
+        softmax_dtype: torch.dtype | None = None,
+        out_dtype: torch.dtype | None = None,
+    ) -> None:
         # No autograd graph is kept: detached tensors share their memory with the model's.
-        self.queries, self.keys = self.queries.detach(), self.keys.detach()
-        self.sinks = None if self.sinks is None else self.sinks.detach()
-        self.operations = tuple(step.with_tensors(torch.Tensor.detach) for step in self.operations)
-        self._versions = list(_versions(self.tensors()))
+        self.queries = queries.detach()
+        self._store, self._length = KeyStore(keys.detach()), keys.shape[2]
+        self.operations = tuple(step.with_tensors(_settled) for step in operations)
+        self.shape = shape
+        self.sinks = None if sinks is None else _settled(sinks)
+        self.matmul_dtype, self.softmax_dtype = matmul_dtype, softmax_dtype
+        self.out_dtype = out_dtype
+        self.source: Source = "rebuilt"
+        self._versions = [(tensor, _version(tensor)) for tensor in self._small_tensors()]
+
+    @property
+    def keys(self) -> Tensor:
+        """(batch or 1, key heads, keys, width)."""
+        return self._store.tensor[:, :, : self._length]
+
+    def continues(self, earlier: Rebuilt) -> None:
+        """Share memory with the step before, if its keys are the first of these.
+
+        Without this the steps of a generate would keep 1 + 2 + … + n keys.
+        """
+        store = earlier._store
+        if store is self._store or store.tensor.shape[2] != earlier._length:
+            return
+        ours, theirs = self.keys[:, :, : earlier._length], earlier.keys
+        if ours.shape == theirs.shape and ours.dtype == theirs.dtype and torch.equal(ours, theirs):
+            store.put(self._store.tensor)
+            self._store = store
+
+    def part_from(self, pointer: int) -> None:
+        """Copy what lies in this storage: the model is about to write to it."""
+
+        def own(tensor: Tensor) -> Tensor:
+            shared = tensor.untyped_storage().data_ptr() == pointer
+            return tensor.clone() if shared else tensor
+
+        self.queries = own(self.queries)
+        self._store.put(own(self._store.tensor))
+        self.operations = tuple(step.with_tensors(own) for step in self.operations)
+        self.sinks = None if self.sinks is None else own(self.sinks)
+        self._versions = [(tensor, _version(tensor)) for tensor in self._small_tensors()]
 
     def rows(self, batch: int, head: int, rows: slice) -> Tensor:
         """See `Record.rows`."""
@@ -114,12 +167,16 @@ class Rebuilt:
 
     def tensors(self) -> list[Tensor]:
         """See `Record.tensors`."""
-        kept = [self.queries, self.keys] + [t for step in self.operations for t in step.tensors()]
+        return [self._store.tensor, *self._small_tensors()]
+
+    def _small_tensors(self) -> list[Tensor]:
+        kept = [self.queries, *(t for step in self.operations for t in step.tensors())]
         return kept if self.sinks is None else [*kept, self.sinks]
 
     def overwritten(self) -> bool:
         """See `Record.overwritten`."""
-        return any(tensor._version != version for tensor, version in self._versions)
+        kept = [*self._versions, (self._store.tensor, self._store.version)]
+        return any(_version(tensor) != version for tensor, version in kept)
 
 
 @dataclass(slots=True)
@@ -154,11 +211,16 @@ class Held:
         return False
 
 
-def _versions(tensors: list[Tensor]) -> Iterator[tuple[Tensor, int]]:
-    for tensor in tensors:
-        # Tensors made under inference_mode carry no version counter.
-        if not tensor.is_inference():
-            yield tensor, tensor._version
+def _settled(tensor: Tensor) -> Tensor:
+    """Detached; a copy of a parameter, which the next step of an optimizer would overwrite."""
+    kept = tensor.detach()
+    learned = isinstance(tensor, nn.Parameter) or isinstance(tensor._base, nn.Parameter)
+    return kept.clone() if learned else kept
+
+
+def _version(tensor: Tensor) -> int | None:
+    """How often a tensor was written to; None for those of inference_mode, which do not count."""
+    return None if tensor.is_inference() else tensor._version
 
 
 def storage_bytes(records: list[Record]) -> int:

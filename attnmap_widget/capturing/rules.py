@@ -288,7 +288,7 @@ def _lost(self: Provenance, args: Sequence[Any], kwargs: dict[str, Any], out: Te
 
 @_for(fn.LINEAR, fn.CONVOLUTION)
 def _mix(self: Provenance, args: Sequence[Any], kwargs: dict[str, Any], out: Tensor) -> None:
-    """Talking heads: a linear layer over the head axis of scores, put last, or a 1×1 convolution."""
+    """Talking heads: a linear layer over the head axis, put last, or a 1×1 convolution."""
     scores = self.known(args[0] if args else kwargs.get("input"))
     weight = _argument(args, kwargs, 1, "weight")
     if scores is None or scores.stage != "scores" or out.ndim < 3:

@@ -8,57 +8,22 @@ ones are the model's own (unit log₂ e).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
 import torch
 from torch import Tensor
 
+from .bands import Bands, band_of, by_position, is_finite
 from .operations import Add, Cast, Causal, Divide, Fill, Lengths, Multiply, Operation, Tile, Window
 from .records import Rebuilt
 
 LOG2_E = math.log2(math.e)
 FAR = -1e30
 """Far below any score and still finite: 2^FAR is 0, and so is FAR · 2^FAR (−inf would give NaN)."""
-_HIDDEN = -1e9
-"""Added to, or put in place of, a score, this and less leaves a weight of exactly 0."""
 _SAFE = 100.0
 """Base-2 scores of at most this size need no reference: sums stay within float32."""
-_MASK_CELLS = 1 << 23
 _ROW_KEYS = 2048
-
-
-@dataclass(frozen=True, slots=True)
-class Bands:
-    """Row i may look at keys low[i] ≤ key < high[i] only; both int64 (queries,), 0 and 0: none."""
-
-    low: Tensor
-    high: Tensor
-
-    @classmethod
-    def made(cls, low: Tensor, high: Tensor, keys: int) -> Bands:
-        """Bands within [0, keys], empty ones as (0, 0)."""
-        low, high = low.clamp(0, keys), high.clamp(0, keys)
-        empty = low >= high
-        return cls(low.masked_fill(empty, 0), high.masked_fill(empty, 0))
-
-    def span(self, rows: slice) -> tuple[int, int]:
-        """The keys that any of these rows may look at lie in [first, last)."""
-        low, high = self.low[rows], self.high[rows]
-        last = int(high.max())
-        return (int(low.masked_fill(high == 0, last).min()), last) if last else (0, 0)
-
-    def forbidden(self, rows: int, columns: int, shape: tuple[int, int]) -> Tensor:
-        """Bins of rows × columns cells that no row may look into, bool ``shape``."""
-        height, width = shape
-        counts = torch.zeros(height, width + 1, dtype=torch.int32, device="cpu")
-        bins = torch.arange(len(self.low), device="cpu") // rows
-        one = (self.high > 0).to(torch.int32)
-        # Each band adds 1 where it begins and takes it back where it ends.
-        counts.index_put_((bins, self.low // columns), one, accumulate=True)
-        counts.index_put_((bins, -(-self.high // columns)), -one, accumulate=True)
-        return counts.cumsum(1, dtype=torch.int32)[:, :width] == 0
 
 
 @dataclass(slots=True)
@@ -139,7 +104,7 @@ class Plain:
         """See `ScoreSource.scores`."""
         queries = _plain(self.queries[rows]) * self.factor
         found = queries @ _plain(self.keys[keys]).T
-        low, high = self.bands.low[rows], self.bands.high[rows]
+        low, high = self.bands.rows(rows)
         panel = Panel(
             rows, len(low), 0, 0,
             low=low, high=high, below=int(low.max()), above=int(high.min()),
@@ -194,7 +159,7 @@ class PlainBlocks:
         """See `Blocks.panel`."""
         source = self._source
         queries = _plain(source.queries[rows]).contiguous()
-        low, high = source.bands.low[rows], source.bands.high[rows]
+        low, high = source.bands.rows(rows)
         first, last = source.bands.span(rows)
         # |q·k| ≤ ‖q‖ ‖k‖ (Cauchy–Schwarz)
         bound = max(float(queries.norm(dim=1).max()) * self._norm, abs(source.sink or 0.0))
@@ -235,7 +200,7 @@ def hide(grid: Tensor, panel: Panel, start: int, value: float) -> None:
 
 
 def _keys(start: int, columns: int, bins: int) -> Tensor:
-    positions = torch.arange(start, start + columns * bins, device="cpu")
+    positions = torch.arange(start, start + columns * bins, dtype=torch.int32, device="cpu")
     return positions.view(bins, columns).T[None]
 
 
@@ -260,7 +225,7 @@ class Replayed:
         self.dtype = torch.float64 if one.dtype == torch.float64 else torch.float32
         self.lowest = torch.finfo(self.dtype).min
         # Only what is known by position, to leave out blocks that nothing looks at.
-        self.bands = _by_position(record.operations, batch, self.shape)
+        self.bands = by_position(record.operations, batch, self.shape)
 
     def _scores(self, rows: slice, keys: slice) -> Tensor:
         found = self.record.scores(Tile(self.batch, self.head, rows, keys))
@@ -312,15 +277,15 @@ def _plain_source(record: Rebuilt, batch: int, head: int) -> Plain | None:
     if factor is None:
         return None
     queries, keys = record.shape[2:]
-    bands = _by_position(tuple(masks), batch, (queries, keys))
+    bands = by_position(masks, batch, (queries, keys))
     low, high, finite = bands.low, bands.high, False
     for mask in masks:
         if isinstance(mask, (Fill, Add)):
-            read = _band_of(mask, batch, head, (queries, keys))
+            read = band_of(mask, batch, head, (queries, keys))
             if read is None:
                 return None
             low, high = torch.maximum(low, read.low), torch.minimum(high, read.high)
-            finite = finite or _is_finite(mask)
+            finite = finite or is_finite(mask)
     found = Bands.made(low, high, keys)
     # Where all keys of a row are hidden by a finite number, its softmax still gives weights.
     if finite and bool((found.high == 0).any()):
@@ -350,79 +315,6 @@ def _split(operations: tuple[Operation, ...]) -> tuple[float | None, list[Operat
         elif not (isinstance(step, Cast) and step.dtype in (torch.float32, torch.float64)):
             return None, []
     return factor, masks
-
-
-def _by_position(operations: tuple[Operation, ...], batch: int, shape: tuple[int, int]) -> Bands:
-    queries, keys = shape
-    row = torch.arange(queries, device="cpu")
-    low, high = torch.zeros_like(row), torch.full_like(row, keys)
-    for step in operations:
-        if isinstance(step, Causal):
-            high = torch.minimum(high, row + step.offset + 1)
-        elif isinstance(step, Window):
-            low = torch.maximum(low, row + step.offset - step.size + 1)
-        elif isinstance(step, Lengths):
-            length = step.lengths[batch]
-            high = high.clamp(max=length).masked_fill(row >= length, 0)
-    return Bands.made(low, high, keys)
-
-
-def _is_finite(mask: Fill | Add) -> bool:
-    return isinstance(mask, Add) or math.isfinite(mask.value)
-
-
-def _band_of(mask: Fill | Add, batch: int, head: int, shape: tuple[int, int]) -> Bands | None:
-    """The band of each row that a mask tensor leaves open; None where it is not one band."""
-    reads: Callable[[Tile], Tensor] | None = _fill_reader(mask) or _add_reader(mask)
-    if reads is None:
-        return None
-    queries, keys = shape
-    low = torch.zeros(queries, dtype=torch.int64, device="cpu")
-    high = torch.zeros_like(low)
-    step = max(1, _MASK_CELLS // max(1, keys))
-    for start in range(0, queries, step):
-        rows = slice(start, min(queries, start + step), 1)
-        allowed = reads(Tile(batch, head, rows, slice(0, keys, 1))).to("cpu")
-        if not allowed.numel():
-            return None
-        if allowed.shape[1] == 1:
-            allowed = allowed.expand(-1, keys)
-        count = allowed.count_nonzero(1)
-        # torch has no argmax of bool; the bytes are the same.
-        bytes_ = allowed.view(torch.uint8)
-        first, last = bytes_.argmax(1), keys - bytes_.flip(1).argmax(1)
-        if bool(((last - first != count) & (count > 0)).any()):
-            return None
-        low[rows] = torch.where(count > 0, first, 0)
-        high[rows] = torch.where(count > 0, last, 0)
-        if len(allowed) == 1:  # one row for all queries
-            return Bands.made(low[:1].expand(queries), high[:1].expand(queries), keys)
-    return Bands.made(low, high, keys)
-
-
-def _fill_reader(mask: Fill | Add) -> Callable[[Tile], Tensor] | None:
-    if not isinstance(mask, Fill) or mask.value > _HIDDEN:
-        return None
-
-    def read(tile: Tile) -> Tensor:
-        where = tile.pick(mask.where).to(torch.bool)
-        return where if mask.keep else ~where
-
-    return read
-
-
-def _add_reader(mask: Fill | Add) -> Callable[[Tile], Tensor] | None:
-    """Additive masks hold 0 and very negative numbers; a bias is anything else, and not read."""
-    if not isinstance(mask, Add) or not isinstance(mask.term, Tensor) or mask.term.ndim == 0:
-        return None
-    term = mask.term
-
-    def read(tile: Tile) -> Tensor:
-        values = tile.pick(term) * mask.factor
-        allowed = values == 0
-        return allowed if bool((allowed | (values <= _HIDDEN)).all()) else allowed[:0]
-
-    return read
 
 
 # ------------------------------------------------------------------ softmax sums of a few rows

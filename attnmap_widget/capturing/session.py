@@ -32,7 +32,10 @@ _FRAMES_TO_SEARCH = 40
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """One module that is executing; ``serial`` tells two calls of the same module apart."""
+    """One module that is executing.
+
+    ``serial`` tells two calls of the same module apart; 0 where the call itself was not seen.
+    """
 
     module: nn.Module
     serial: int
@@ -113,7 +116,7 @@ def _called_by_forward(stack: list[Running]) -> list[Running]:
             # A decorated forward looks as if it was called by hand; its module is on the stack.
             on_stack = bool(stack) and stack[-1].module is module
             if isinstance(module, nn.Module) and not on_stack:
-                found.append(Running(module, -id(frame)))
+                found.append(Running(module, 0))
         frame = frame.f_back
     return found
 
@@ -128,7 +131,8 @@ def as_without_capture() -> Iterator[None]:
     depth = torch._C._len_torch_function_stack()
     ours = depth > 0 and torch._C._get_function_stack_at(depth - 1) is SESSION.mode
     mode_off = torch.overrides._pop_mode_temporarily() if ours else nullcontext()
-    with mode_off, torch.compiler.set_stance("default"):
+    has_stance = hasattr(torch.compiler, "set_stance")
+    with mode_off, torch.compiler.set_stance("default") if has_stance else nullcontext():
         yield
 
 

@@ -24,7 +24,7 @@ from .weighed import survey_weights
 __all__ = ["Cancelled", "HeadStream", "HeadSurvey"]
 
 _LIMIT = 512
-_SAMPLED = 16
+_SAMPLED = 64
 """A first picture reads one query in this many, or fewer."""
 _KNOWN_ROWS = 512
 

@@ -81,10 +81,8 @@ def _record(  # noqa: PLR0917 (the library's signature)
         built = _rebuilt(backend, module, query, key, asked)
         states, formed = _parts(output)
         dropped = bool(options.get("dropout")) and module.training
-        if dropped:
-            emit.keep(
-                found, built
-            )  # what the model formed has zeros in it: nothing to compare with
+        if dropped:  # what the model formed has zeros in it: nothing to compare with
+            emit.keep(found, built)
             return
         if formed is not None:
             good = matches_weights(built, formed)

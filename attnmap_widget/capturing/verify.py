@@ -23,7 +23,7 @@ def tolerance(dtype: torch.dtype) -> float:
 
 
 def sample(shape: Shape) -> list[tuple[int, int, int]]:
-    """Two (batch, head, row): the last row and one from the middle, where masks and offsets show."""
+    """Two (batch, head, row): the last and a middle row, where masks and offsets show."""
     batch, heads, rows, _ = shape
     return list(dict.fromkeys([(0, 0, rows - 1), (batch - 1, heads - 1, rows // 2)]))
 

@@ -7,6 +7,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from ..checked import check
+from ..grids import LongGrid
+from ..long import LongHead
 from ..schemes import STATIC
 from . import numbers, svg, xml
 from .figure import Figure
@@ -113,6 +115,10 @@ def _several(name: str, given: Iterable[Any]) -> list[Any]:
 def _figure(explorer: AttentionExplorer, choice: Choice) -> Figure:
     """The map of a choice as the explorer would draw it, without choosing it."""
     drawn = explorer._drawn(choice)
+    grid = drawn["weights"]
+    if isinstance(grid, LongGrid) and isinstance(grid.source, LongHead) and grid.survey.read < 1:
+        # A notebook reads on beside a first look; a file has to wait for the whole.
+        drawn["weights"] = grid.source.read(lambda _: None, lambda: False)
     captions = {name: drawn.pop(name) for name in ("title", "status")}
     checked = check(explorer.map._checked, drawn)
     return Figure(checked, show_values=explorer.map.show_values, **captions)

@@ -42,16 +42,8 @@ class PageData:
 
     def to_json(self, first: int, note: str) -> str:
         """As text that is inert inside a script element, whatever the tokens hold."""
-        states = [entry["state"] for entry in self.maps]
-        shared = {
-            name: value
-            for name, value in states[0].items()
-            if all(state[name] == value for state in states)
-        }
-        maps = [
-            {**entry, "state": {k: v for k, v in entry["state"].items() if k not in shared}}
-            for entry in self.maps
-        ]
+        shared, own = _factor([entry["state"] for entry in self.maps])
+        maps = [{**entry, "state": state} for entry, state in zip(self.maps, own, strict=True)]
         data = {
             "buffers": [base64.b64encode(buffer).decode("ascii") for buffer in self._buffers],
             "labels": [_labels_to_wire(tokens) for tokens in self._labels],
@@ -104,6 +96,23 @@ class PageData:
     @staticmethod
     def _number(known: dict[Any, int], item: Any) -> int:
         return known.setdefault(item, len(known))
+
+
+def _factor(states: list[dict[str, Any]]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """What all have in common, also inside the tile and the colours, and the rest of each."""
+    shared: dict[str, Any] = {}
+    own: list[dict[str, Any]] = [{} for _ in states]
+    for name, first in states[0].items():
+        if all(state[name] == first for state in states):
+            shared[name] = first
+        elif name in ("weights", "_colors"):
+            shared[name], parts = _factor([state[name] for state in states])
+            for state, part in zip(own, parts, strict=True):
+                state[name] = part
+        else:
+            for state, whole in zip(own, states, strict=True):
+                state[name] = whole[name]
+    return shared, own
 
 
 def quantized(values: FloatGrid) -> tuple[bytes, dict[str, float]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
+from ..grids import LongGrid
 from ..states import State, leaks
 from . import metrics, numbers, paint, patterns, xml
 from .figure import Figure, Theme
@@ -93,6 +94,9 @@ def _notes(figure: Figure, layout: Layout) -> list[str]:
     notes = list(figure.checked.colors.notes)
     if figure.show_values is True and value_font(figure, layout) == 0:
         notes.append("cells are too small to write values in")
+    grid = figure.checked.grid
+    if isinstance(grid, LongGrid) and grid.survey.read < 1:
+        notes.append(f"a first look: {grid.survey.read:.0%} of the queries were read")
     rows, columns = figure.tile.values.shape
     if rows > layout.plot.height or columns > layout.plot.width:
         notes.append("more cells than can be drawn: the largest of those that share a place")

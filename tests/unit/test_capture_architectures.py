@@ -1,4 +1,4 @@
-"""Every architecture of the transformers library, on its default backend, against its own weights."""
+"""Architectures of the transformers library, on their default backend, against their weights."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ KINDS = {
     "cross_attentions": "cross",
 }
 # What these report is not what they computed: the scores before the softmax (squeezebert, and
-# prophetnet in part), the mean of the heads in place of each (wavlm), a bias added twice (falcon with
-# ALiBi, on the eager backend alone). They have tests of their own below.
+# prophetnet in part), the mean of the heads in place of each (wavlm), a bias added twice (falcon
+# with ALiBi, on the eager backend alone). They have tests of their own below.
 MISREPORTED = {"SqueezeBert", "ProphetNet", "WavLM", "Falcon (ALiBi)"}
 # The library reports the last block of each stage.
 LAST_OF_STAGE = {"Swin": (1, 3), "Swinv2": (1, 3)}
@@ -34,7 +34,7 @@ def tensors(output: Any) -> list[torch.Tensor]:
 
 
 def run(architecture: Architecture) -> tuple[Any, Any]:
-    """A capture, and the report of the same model on the eager backend. Output stays bit-identical."""
+    """A capture, and the report of the same model on the eager backend."""
     model = architecture.build()
     arguments = architecture.arguments(model)
     eager = architecture.build("eager")

@@ -179,3 +179,22 @@ def test_a_cache_from_before_the_capture() -> None:
     expected = whole_map("LlamaForCausalLM", config, ids)
     assert cap.weights(1, None).shape == (6, 3, 9)
     assert largest_difference(cap.weights(1, None), expected[1][0, :, 6:]) <= 1e-5
+
+
+@pytest.mark.parametrize("cache", [None, "static"])
+def test_steps_share_their_keys(cache: str | None) -> None:
+    """A step's keys begin with those of the step before: memory grows with the text."""
+    model, ids = build("LlamaForCausalLM", llama_config()), token_ids(1, PROMPT)
+    sizes = []
+    for new in (3, 23):
+        with capture(model) as cap:
+            model.generate(
+                ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=new,
+                min_new_tokens=new, cache_implementation=cache,
+            )  # fmt: skip
+        keys = {c.record.keys.untyped_storage().data_ptr() for c in cap.find(0)}
+        assert len(keys) == 1
+        assert cap.weights(1, 0).shape == (PROMPT + new - 1, PROMPT + new - 1)
+        sizes.append(cap.nbytes)
+    kept_per_token = 2 * (48 + 2 * 8) * 4  # queries and keys of two layers
+    assert sizes[1] - sizes[0] <= 1.5 * 20 * kept_per_token

@@ -255,3 +255,25 @@ def test_block_with_a_fused_flag(fused: bool) -> None:
     expected = torch.softmax(Q @ K.mT * 0.3, -1)
     for item in range(2):
         assert largest_difference(cap.weights(0, None, batch=item), expected[item]) <= 1e-6
+
+
+def test_a_residual_added_in_place_is_no_loss() -> None:
+    """The record refers to x; before the model writes to it, the record gets its own copy."""
+    x = torch.randn(5, 8)
+    with torch.no_grad(), capture() as cap:
+        for _ in range(2):
+            weights = (x @ x.T / 3).softmax(-1)
+            x += weights @ x
+            x[2:4] = 0
+    assert [call.source for call in cap.calls] == ["rebuilt", "rebuilt"]
+    assert largest_difference(cap.weights(1, 0), weights) <= 1e-6
+
+
+def test_a_learned_bias_may_go_on_learning() -> None:
+    bias = nn.Parameter(torch.randn(5, 7))
+    q, k = torch.randn(5, 8), torch.randn(7, 8)
+    with capture() as cap:
+        weights = (q @ k.T + bias).softmax(-1)
+    with torch.no_grad():
+        bias.add_(1 + torch.arange(7))
+    assert largest_difference(cap.weights(0, 0), weights.detach()) <= 1e-6

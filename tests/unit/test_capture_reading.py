@@ -22,6 +22,7 @@ from capture_support import (
 from torch import nn
 
 from attnmap_widget import CaptureError, capture
+from attnmap_widget.capturing.records import Rebuilt
 
 
 @pytest.fixture(scope="module")
@@ -125,6 +126,8 @@ def test_allowed_is_the_models_mask(cap: Any) -> None:
     seen[:, 9:] = False
     assert torch.equal(cap.allowed(0, "mean", batch=1)[:9], seen[:9])
     assert torch.equal(cap.calls[0].allowed(2, 1)[:9], seen[:9])
+    assert torch.equal(cap.calls[0].allowed(2, 0, slice(2, 5), slice(1, 7)), seen[2:5, 1:7])
+    assert cap.calls[0].allowed(2, 0, slice(5, 6), slice(0, 3)) is None
 
 
 def test_allowed_of_a_bidirectional_model() -> None:
@@ -197,15 +200,14 @@ def test_only_queries_and_keys_are_kept() -> None:
 def test_a_map_that_does_not_fit_is_refused_with_the_figure() -> None:
     """300 000 tokens: one head is 360 GB of weights, its queries and keys are 10 MB."""
     count = 300_000
-    record_of_one_row = torch.zeros(1, 1, 1, 4)
-    q = record_of_one_row.expand(1, 1, count, 4)
+    q = torch.zeros(1, 1, 1, 4).expand(1, 1, count, 4)
     with capture() as cap:
         torch.nn.functional.scaled_dot_product_attention(q[:, :, :1], q[:, :, :1], q[:, :, :1])
-    record = cap.calls[0].record
-    record.queries, record.keys, record.shape = q, q, (1, 1, count, count)
+    call = cap.calls[0]
+    call.record = Rebuilt(q, q, (), (1, 1, count, count))
     with pytest.raises(CaptureError, match=r"360\.0 GB.*queries=slice"):
-        cap.weights(0, 0)
-    assert cap.weights(0, 0, queries=slice(-1, None)).shape == (1, count)
+        call.weights(0)
+    assert call.weights(0, queries=slice(-1, None)).shape == (1, count)
 
 
 def test_keys_overwritten_by_the_model_are_not_passed_off() -> None:

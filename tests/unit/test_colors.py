@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
 from attnmap_widget import AttentionMap, schemes
 
@@ -126,3 +127,36 @@ def test_every_scheme_is_a_table_of_256_colours() -> None:
     assert schemes.find("Blues").ramp[0].tolist() == [247, 251, 255]
     assert schemes.find("Blues").ramp[255].tolist() == [8, 48, 107]
     assert schemes.find("Viridis").ramp[0].tolist() == [68, 1, 84]
+
+
+def test_the_range_is_that_of_the_part_in_view() -> None:
+    grid = np.diag([0.9, 0.5, 0.1, 0.05]) + 0.01
+    attention = AttentionMap(list("abcd"), grid)
+    attention.viewport = (2, 4, 2, 4)
+    assert close(attention.shown_range, (0, 0.11))
+    attention.viewport = None
+    assert close(attention.shown_range, (0, 0.91))
+
+
+@pytest.mark.parametrize("keys", [(0,), [0], np.array([0]), torch.tensor([0]), {0: "the"}])
+def test_excluded_keys_come_in_any_list(keys: object) -> None:
+    assert AttentionMap(list("ab"), [[0.9, 0.1]], ["q"], exclude_keys=keys).exclude_keys == (0,)
+    with pytest.raises(TypeError, match="exclude_keys: got 0, expected a list"):
+        AttentionMap(list("ab"), [[0.9, 0.1]], ["q"], exclude_keys=0)
+
+
+@pytest.mark.parametrize("scale", ["linear", "log"])
+def test_a_percentile_is_that_of_weights_above_zero(scale: str) -> None:
+    grid = np.zeros((3, 3))
+    grid[0, 0], grid[1, 1] = 0.5, 0.25
+    attention = AttentionMap(list("abc"), grid, color_scale=scale, clip_percentile=50)
+    low, high = attention.shown_range
+    assert low < high
+    assert high == pytest.approx(0.375)
+
+
+def test_an_additive_mask_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"additive one \(0 and -inf\)\? Give mask == 0"):
+        AttentionMap(list("ab"), np.eye(2), mask=np.zeros((2, 2)))
+    with pytest.raises(TypeError, match="additive"):
+        AttentionMap(list("ab"), np.eye(2), mask=torch.zeros(2, 2))

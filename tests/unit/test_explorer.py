@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import time
+import weakref
 
 import ipywidgets
 import numpy as np
@@ -270,3 +272,63 @@ def test_closing_lets_go_of_everything(layers) -> None:
     explorer.close()
     assert explorer.comm is None
     assert explorer.map.comm is None
+
+
+def test_nothing_stays_when_an_explorer_is_closed(layers) -> None:
+    before = set(ipywidgets.widgets.widget._instances)
+    explorer = AttentionExplorer(layers, T)
+    gone = weakref.ref(explorer), weakref.ref(explorer.map.weights)
+    explorer.close()
+    assert set(ipywidgets.widgets.widget._instances) == before
+    del explorer
+    gc.collect()
+    assert [ref() for ref in gone] == [None, None]
+
+
+def test_a_choice_that_comes_after_closing_is_dropped(layers) -> None:
+    async def browser() -> None:
+        explorer = AttentionExplorer(layers, T)
+        explorer.head_selector.set_state({"index": 2})
+        explorer.close()
+        await asyncio.sleep(0.1)
+
+    asyncio.run(browser())
+
+
+def test_heads_of_other_shapes_are_not_broadcast() -> None:
+    explorer = AttentionExplorer(
+        lambda layer, head: np.full((3, 3) if head else (1, 3), 1 / 3), list("abc"), ["q"],
+        layers=[0], heads=2,
+    )  # fmt: skip
+    explorer.head = "max"
+    assert "head 1 is (3, 3), head 0 is (1, 3)" in explorer.error
+
+
+def test_tokens_of_any_kind_and_too_few_lists(layers) -> None:
+    assert AttentionExplorer(layers, (token for token in T)).map.tokens == T
+    assert AttentionExplorer(layers, np.array(T)).map.tokens == T
+    with pytest.raises(TypeError, match="tokens: got one str"):
+        AttentionExplorer(layers, "abcde")
+    explorer = AttentionExplorer(layers, [T])
+    explorer.batch = 1
+    assert "1 lists, none for batch item 1" in explorer.error
+    assert explorer.map.title == "Layer 0 · Head 0 · item 0"
+
+
+def test_an_interrupt_stops_the_extraction_and_says_so() -> None:
+    def source(layer: int, head: int) -> np.ndarray:
+        if layer:
+            raise KeyboardInterrupt
+        return softmax_like(5, 5)
+
+    explorer = AttentionExplorer(source, T, layers=[0, 1], heads=1)
+    with pytest.raises(KeyboardInterrupt):
+        explorer.layer = 1
+    assert explorer.error == "Layer 1 · Head 0: interrupted"
+    assert explorer.map.title == "Layer 0 · Head 0"
+
+
+def test_a_function_source_has_at_least_one_of_each() -> None:
+    for layers, heads in (([], 1), ([0], 0)):
+        with pytest.raises(ValueError, match="at least one of each"):
+            AttentionExplorer(lambda layer, head: np.eye(5), T, layers=layers, heads=heads)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from base64 import b64decode
 from typing import Any
-from xml.etree import ElementTree
+from xml.etree import ElementTree as ET
 
 import numpy as np
 import pytest
 
 from attnmap_widget import AttentionExplorer, AttentionMap
 
+SIZES = [(12, 12), (64, 64), (65, 65), (512, 512), (900, 1100), (2000, 3000)]
 VIEW = "application/vnd.jupyter.widget-view+json"
 
 
@@ -34,30 +35,30 @@ def softmax(queries: int, keys: int) -> Any:
 
 
 def test_a_map_brings_its_live_view_its_picture_and_a_word():
-    map = AttentionMap(["a", "b"], [[1, 0], [0.25, 0.75]], title='"><script>')
-    found = bundle(map)
+    shown = AttentionMap(["a", "b"], [[1, 0], [0.25, 0.75]], title='"><script>')
+    found = bundle(shown)
 
-    assert found[VIEW]["model_id"] == map.model_id
-    assert found["text/plain"] == repr(map)
+    assert found[VIEW]["model_id"] == shown.model_id
+    assert found["text/plain"] == repr(shown)
     assert "2 queries × 2 keys" in found["text/plain"]
     assert set(found) == {VIEW, "text/plain", "text/html"}
-    assert picture(map) == map.to_svg()
+    assert picture(shown) == shown.to_svg()
 
 
 def test_asking_changes_and_sends_nothing():
-    map = AttentionMap(["a", "b"], [[1, 0], [0.25, 0.75]], selection=(1, 1))
+    shown = AttentionMap(["a", "b"], [[1, 0], [0.25, 0.75]], selection=(1, 1))
     sent: list[Any] = []
-    map.comm.send = lambda *args, **more: sent.append(args)
-    map.observe(lambda change: sent.append(change))
+    shown.comm.send = lambda *args, **more: sent.append(args)
+    shown.observe(sent.append)
 
-    assert bundle(map) == bundle(map)
+    assert bundle(shown) == bundle(shown)
     assert sent == []
 
 
-@pytest.mark.parametrize("size", [(12, 12), (64, 64), (65, 65), (512, 512), (900, 1100), (2000, 3000)])
+@pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("causal", [False, True])
 def test_the_picture_is_small_whatever_the_map(size: tuple[int, int], causal: bool):
-    map = AttentionMap(
+    shown = AttentionMap(
         [f"key{i}" for i in range(size[1])],
         softmax(*size),
         [f"query{i}" for i in range(size[0])],
@@ -65,14 +66,14 @@ def test_the_picture_is_small_whatever_the_map(size: tuple[int, int], causal: bo
         color_scale="log",
     )
 
-    assert len(bundle(map)["text/html"]) <= 202_000
-    ElementTree.fromstring(picture(map))
+    assert len(bundle(shown)["text/html"]) <= 202_000
+    ET.fromstring(picture(shown))
 
 
 def test_a_picture_of_a_large_map_says_what_was_pooled():
-    map = AttentionMap(list(range(600)), softmax(500, 600), list(range(500)))
+    shown = AttentionMap(list(range(600)), softmax(500, 600), list(range(500)))
 
-    assert "500 queries × 600 keys, 2 × 3 per cell" in picture(map)
+    assert "500 queries × 600 keys, 2 × 3 per cell" in picture(shown)
 
 
 def test_an_explorer_brings_the_picture_of_the_map_that_is_shown():

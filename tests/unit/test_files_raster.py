@@ -20,7 +20,8 @@ SCRIPT = """
 import hashlib
 from attnmap_widget import AttentionMap
 m = AttentionMap(["a", "b", "שלום"], [[0.5, 0.25, 0.25]] * 3, causal=True, selection=(1, 0))
-print(hashlib.sha256(m.to_pdf() + m.to_png() + m.to_svg().encode() + m.to_html().encode()).hexdigest())
+made = m.to_pdf() + m.to_png() + m.to_svg().encode() + m.to_html().encode()
+print(hashlib.sha256(made).hexdigest())
 """
 
 
@@ -104,13 +105,13 @@ def test_the_order_of_a_pdf_is_settled_without_touching_streams():
 
 
 def test_characters_that_no_font_has_are_named():
-    map = AttentionMap(["a", "\U000f1234"], [[0.5, 0.5]], ["q"])
+    shown = AttentionMap(["a", "\U000f1234"], [[0.5, 0.5]], ["q"])
 
     with pytest.warns(UserWarning, match=r"no installed font has .* \(U\+F1234\)") as caught:
-        map.to_png()
+        shown.to_png()
     assert caught[0].filename == __file__
     with pytest.warns(UserWarning, match=r"U\+F1234"):
-        map.to_pdf()
+        shown.to_pdf()
 
 
 def test_ordinary_tokens_need_no_warning():
@@ -119,7 +120,7 @@ def test_ordinary_tokens_need_no_warning():
 
 @pytest.mark.parametrize("options", [{"width": 0}, {"width": -1}, {"dpi": 0}, {"width": 1000}])
 def test_sizes_that_are_none_are_refused(options: dict[str, float]):
-    with pytest.raises(ValueError, match="width|dpi"):
+    with pytest.raises(ValueError, match=r"width|dpi"):
         grid().to_png(**options)
 
 

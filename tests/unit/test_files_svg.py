@@ -7,15 +7,16 @@ import struct
 import zlib
 from base64 import b64decode
 from typing import Any
-from xml.etree import ElementTree
+from xml.etree import ElementTree as ET
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnmap_widget import AttentionMap, schemes
+from attnmap_widget import AttentionMap, schemes, tiles
 from attnmap_widget.files import layout, numbers, paint
+from attnmap_widget.grids import LongGrid, Survey
 
 NS = "{http://www.w3.org/2000/svg}"
 HOSTILE = [
@@ -43,22 +44,22 @@ def names(n: int, prefix: str = "k") -> list[str]:
     return [f"{prefix}{i}" for i in range(n)]
 
 
-def drawn(map: AttentionMap, theme: str = "light") -> ElementTree.Element:
-    text = map.to_svg(theme)
-    assert text == map.to_svg(theme)
+def drawn(drawing: AttentionMap, theme: str = "light") -> ET.Element:
+    text = drawing.to_svg(theme)
+    assert text == drawing.to_svg(theme)
     text.encode("utf-8")
-    return ElementTree.fromstring(text)
+    return ET.fromstring(text)
 
 
-def texts(root: ElementTree.Element) -> list[str]:
+def texts(root: ET.Element) -> list[str]:
     return ["".join(text.itertext()) for text in root.iter(f"{NS}text")]
 
 
-def part(root: ElementTree.Element, name: str) -> ElementTree.Element:
+def part(root: ET.Element, name: str) -> ET.Element:
     return next(element for element in root.iter() if element.get("data-part") == name)
 
 
-def states(root: ElementTree.Element) -> list[str]:
+def states(root: ET.Element) -> list[str]:
     return [e.get("data-state", "") for e in root.iter(f"{NS}path") if e.get("data-state")]
 
 
@@ -68,7 +69,7 @@ def color(scheme: str, weight: float, low: float, high: float, dark: bool = Fals
     return "#{:02x}{:02x}{:02x}".format(*ramp[255 - index if dark else index])
 
 
-def cells(root: ElementTree.Element) -> list[list[ElementTree.Element]]:
+def cells(root: ET.Element) -> list[list[ET.Element]]:
     """The rectangles by row and column, from where they are."""
     rects = list(part(root, "cells"))
     columns = sorted({float(rect.get("x", "")) for rect in rects})
@@ -97,8 +98,8 @@ def test_each_cell_is_a_rectangle_of_the_colour_of_its_weight(queries: int, keys
 @pytest.mark.parametrize("scale", ["linear", "log", "row", "symmetric"])
 def test_every_scale_is_that_of_the_screen(scale: str):
     weights = softmax(4, 6)
-    map = AttentionMap(names(6), weights, names(4, "q"), color_scale=scale)
-    low, high = map.shown_range
+    drawing = AttentionMap(names(6), weights, names(4, "q"), color_scale=scale)
+    low, high = drawing.shown_range
     if scale == "log":
         expected = np.log(weights / low) / np.log(high / low)
     elif scale == "row":
@@ -106,18 +107,18 @@ def test_every_scale_is_that_of_the_screen(scale: str):
     else:
         expected = (weights - low) / (high - low)
 
-    fills = [[rect.get("fill") for rect in row] for row in cells(drawn(map))]
+    fills = [[rect.get("fill") for rect in row] for row in cells(drawn(drawing))]
 
-    ramp = schemes.find(map.scheme).ramp
+    ramp = schemes.find(drawing.scheme).ramp
     places = np.floor(np.clip(expected.astype(np.float64), 0, 1) * 255 + 0.5).astype(int)
     assert fills == [["#{:02x}{:02x}{:02x}".format(*ramp[i]) for i in row] for row in places]
 
 
 def test_a_diverging_map_is_neutral_at_zero_in_both_themes():
-    map = AttentionMap(["a", "b", "c"], [[-0.2, 0.8, 0]], ["q"])
+    drawing = AttentionMap(["a", "b", "c"], [[-0.2, 0.8, 0]], ["q"])
 
     for theme in ("light", "dark"):
-        (row,) = cells(drawn(map, theme))
+        (row,) = cells(drawn(drawing, theme))
         assert [r.get("fill") for r in row] == [color("RdBu", w, -0.8, 0.8) for w in (-0.2, 0.8, 0)]
 
 
@@ -169,8 +170,8 @@ def test_numbers_are_written_as_on_screen(number: float, read: str, tick: str | 
 
 
 def test_queries_go_down_and_keys_along_the_bottom():
-    map = AttentionMap(["k0", "k1", "k2", "k3"], softmax(3, 4), ["q0", "q1", "q2"], title="T")
-    root = drawn(map)
+    drawing = AttentionMap(["k0", "k1", "k2", "k3"], softmax(3, 4), ["q0", "q1", "q2"], title="T")
+    root = drawn(drawing)
 
     said = texts(root)
     values = [f"{weight:.2f}" for weight in softmax(3, 4).ravel()]
@@ -196,7 +197,7 @@ def test_the_legend_names_the_states_and_the_cells_wear_them(size: tuple[int, in
     mask[2, 1] = mask[2, 3] = False
     not_yet = np.zeros(size, dtype=bool)
     not_yet[1, 2] = True
-    map = AttentionMap(
+    drawing = AttentionMap(
         names(keys),
         weights,
         names(queries, "q"),
@@ -204,7 +205,7 @@ def test_the_legend_names_the_states_and_the_cells_wear_them(size: tuple[int, in
         not_yet=not_yet,
         padding=[False] * (keys - 1) + [True],
     )
-    root = drawn(map)
+    root = drawn(drawing)
 
     legend = ["".join(e.itertext()) for e in part(root, "legend").iter(f"{NS}text")]
     for words in ("cannot look", "no valid key", "padding", "not yet"):
@@ -212,7 +213,7 @@ def test_the_legend_names_the_states_and_the_cells_wear_them(size: tuple[int, in
     assert "(1 cell)" in " ".join(legend)
     assert set(states(root)) == {"cannot_look", "no_valid_key", "padding", "not_yet", "leak"}
     ids = {e.get("id") for e in root.iter() if e.get("id")}
-    used = re.findall(r"url\(#([^)]+)\)", map.to_svg())
+    used = re.findall(r"url\(#([^)]+)\)", drawing.to_svg())
     assert set(used) <= ids
     assert len(ids) == len([e for e in root.iter() if e.get("id")])
 
@@ -227,8 +228,8 @@ def test_empty_cells_are_drawn_empty():
 
 def test_two_pictures_on_one_page_do_not_share_ids_unless_they_are_alike():
     def ids(theme: str, **options: Any) -> set[str]:
-        map = AttentionMap(["a", "b"], [[0.5, 0.5], [1, 0]], causal=True, **options)
-        return {e.get("id", "") for e in drawn(map, theme).iter() if e.get("id")}
+        drawing = AttentionMap(["a", "b"], [[0.5, 0.5], [1, 0]], causal=True, **options)
+        return {e.get("id", "") for e in drawn(drawing, theme).iter() if e.get("id")}
 
     assert ids("light").isdisjoint(ids("dark"))
     assert ids("light").isdisjoint(ids("light", scheme="Viridis"))
@@ -237,8 +238,10 @@ def test_two_pictures_on_one_page_do_not_share_ids_unless_they_are_alike():
 @pytest.mark.parametrize("size", [(65, 64), (300, 200), (900, 700)])
 def test_a_large_map_is_one_picture_with_a_pixel_a_cell(size: tuple[int, int]):
     weights = softmax(*size)
-    map = AttentionMap(names(size[1]), weights, names(size[0], "q"), padding=[1, *[0] * (size[1] - 1)])
-    root = drawn(map)
+    drawing = AttentionMap(
+        names(size[1]), weights, names(size[0], "q"), padding=[1, *[0] * (size[1] - 1)]
+    )
+    root = drawn(drawing)
 
     image = part(root, "cells")
     assert image.tag == f"{NS}image"
@@ -256,8 +259,8 @@ def test_a_large_map_is_one_picture_with_a_pixel_a_cell(size: tuple[int, int]):
 def test_a_lone_spike_survives_in_a_map_of_any_size():
     weights = np.zeros((2000, 3000), dtype=np.float32)
     weights[1234, 17] = 1
-    map = AttentionMap(list(range(3000)), weights, list(range(2000)))
-    root = drawn(map)
+    drawing = AttentionMap(list(range(3000)), weights, list(range(2000)))
+    root = drawn(drawing)
 
     pixels = decode(b64decode(part(root, "cells").get("href", "").partition(",")[2]))
     full = np.argwhere((pixels[..., :3] == schemes.find("Blues").ramp[255]).all(axis=-1))
@@ -277,9 +280,9 @@ def test_more_cells_than_there_is_room_for_keep_the_largest():
 
 
 def test_the_viewport_is_what_is_drawn():
-    map = AttentionMap(names(30), softmax(20, 30), names(20, "q"), viewport=(5, 9, 10, 17))
-    map.selection = (6, 12)
-    root = drawn(map)
+    drawing = AttentionMap(names(30), softmax(20, 30), names(20, "q"), viewport=(5, 9, 10, 17))
+    drawing.selection = (6, 12)
+    root = drawn(drawing)
 
     assert len(cells(root)) == 4
     assert len(cells(root)[0]) == 7
@@ -288,14 +291,14 @@ def test_the_viewport_is_what_is_drawn():
     assert not {"q4", "q9", "k9", "k17"} & set(texts(root))
     assert part(root, "pin") is not None
 
-    map.selection = (0, 0)
-    assert all(e.get("data-part") != "pin" for e in drawn(map).iter())
+    drawing.selection = (0, 0)
+    assert all(e.get("data-part") != "pin" for e in drawn(drawing).iter())
 
 
 def test_the_pinned_cell_is_outlined_and_read_out():
     weights = softmax(4, 5)
-    map = AttentionMap(names(5), weights, names(4, "q"), selection=(2, 3))
-    root = drawn(map)
+    drawing = AttentionMap(names(5), weights, names(4, "q"), selection=(2, 3))
+    root = drawn(drawing)
 
     rank = int((weights[2] > weights[2, 3]).sum()) + 1
     said = " ".join(texts(root))
@@ -306,16 +309,16 @@ def test_the_pinned_cell_is_outlined_and_read_out():
     assert bold == {"q2", "k3"}
     pin, cell = part(root, "pin"), cells(root)[2][3]
     for place, length in (("x", "width"), ("y", "height")):
-        middles = [
-            float(r.get(place, "")) + float(r.get(length, "")) / 2 for r in (pin, cell)
-        ]
+        middles = [float(r.get(place, "")) + float(r.get(length, "")) / 2 for r in (pin, cell)]
         assert middles[0] == pytest.approx(middles[1])
 
 
 def test_a_title_is_never_cut_and_text_stays_inside():
     title = "A title with many words that has to be broken into several lines to be read " * 2
-    map = AttentionMap(["internationalisation_" * 9, "b"], [[0.2, 0.8]], ["q" * 300], title=title)
-    root = drawn(map)
+    drawing = AttentionMap(
+        ["internationalisation_" * 9, "b"], [[0.2, 0.8]], ["q" * 300], title=title
+    )
+    root = drawn(drawing)
 
     assert title.split() == " ".join(texts(root)).replace("1 query", " 1 query").split()[:32]
     assert float(root.get("width", "")) < 800
@@ -331,19 +334,19 @@ def test_a_title_is_never_cut_and_text_stays_inside():
     st.one_of(st.sampled_from(HOSTILE), st.text(st.characters(), max_size=30)),
 )
 def test_any_token_and_title_is_well_formed(tokens: list[str], title: str):
-    map = AttentionMap(tokens, softmax(2, len(tokens)), tokens[:1] * 2, title=title)
-    map.selection = (0, 0)
-    root = drawn(map)
+    drawing = AttentionMap(tokens, softmax(2, len(tokens)), tokens[:1] * 2, title=title)
+    drawing.selection = (0, 0)
+    root = drawn(drawing)
 
     known = {"svg", "title", "rect", "defs", "linearGradient", "stop", "g", "text", "tspan", "path"}
     assert {element.tag.removeprefix(NS) for element in root.iter()} <= known
-    map.close()
+    drawing.close()
 
 
 def test_labels_are_exactly_the_readable_tokens():
     tokens = ["<s>", "<|endoftext|>", "&amp;", "a<b", "שלום", "Ċ", "a  b"]
-    map = AttentionMap(tokens, softmax(2, 7), tokens[:2])
-    root = drawn(map)
+    drawing = AttentionMap(tokens, softmax(2, 7), tokens[:2])
+    root = drawn(drawing)
 
     labels = [text for text in texts(root) if text not in ("Query", "Key")]
     for label in ("<s>", "<|endoftext|>", "&amp;", "a<b", "שלום", "↵", "a  b"):
@@ -357,10 +360,37 @@ def test_an_unknown_theme_is_refused():
         AttentionMap(["a"], [[1]]).to_svg("sepia")
 
 
+class Diagonal:
+    """A grid that is not held: all weight on the diagonal."""
+
+    shape = (1500, 1500)
+
+    def window(self, window: tuple[int, int, int, int]) -> tuple[Any, Any]:
+        q0, q1, k0, k1 = window
+        values = np.equal.outer(np.arange(q0, q1), np.arange(k0, k1)).astype(np.float32)
+        return values, np.where(values > 0, 0, 1).astype(np.uint8)
+
+
+@pytest.mark.parametrize("read", [0.25, 1.0])
+def test_a_grid_that_is_not_held_is_drawn_from_its_survey(read: float):
+    source, whole = Diagonal(), (0, 1500, 0, 1500)
+    overview = tiles.pooled(source.window, source.shape, whole)
+    ones, keys = np.ones(1500), np.arange(1500)
+    survey = Survey(overview, ones, keys, ones.astype(np.float32), read)
+    drawing = AttentionMap(names(1500), LongGrid(source, survey), selection=(1234, 1234))
+    root = drawn(drawing)
+
+    said = " ".join(texts(root))
+    assert "1500 queries × 1500 keys, 3 × 3 per cell" in said
+    assert "k1234 (1234) looks at k1234 (1234) 1.00 · 1st of 1500 in its row" in said
+    note = "a first look: 25% of the queries were read"
+    assert (note in said.replace("\n", " ")) == (read < 1)
+
+
 def test_small_cells_never_shrink_below_one_unit():
     for shape in ((1, 1), (1, 500), (700, 3), (900, 900)):
-        map = AttentionMap(names(shape[1]), np.ones(shape) / shape[1], names(shape[0], "q"))
-        figure = map._figure()
+        drawing = AttentionMap(names(shape[1]), np.ones(shape) / shape[1], names(shape[0], "q"))
+        figure = drawing._figure()
         plot = layout.lay_out(figure.tile, (figure.queries, figure.keys)).plot
         assert min(plot.step) >= 1
 

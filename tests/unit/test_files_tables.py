@@ -8,20 +8,20 @@ import re
 from pathlib import Path
 from typing import Any
 
-import matplotlib
+import matplotlib as mpl
 import numpy as np
-import pandas
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
-from matplotlib import pyplot
+from matplotlib import pyplot as plt
 from test_files_raster import without
 
 from attnmap_widget import AttentionMap, schemes
 from attnmap_widget.files import SUFFIXES
 
-matplotlib.use("Agg")
+mpl.use("Agg")
 
 
 def read_csv(text: str) -> tuple[list[str], list[str], list[list[str]]]:
@@ -39,21 +39,21 @@ def read_csv(text: str) -> tuple[list[str], list[str], list[list[str]]]:
 )
 def test_csv_reads_back_as_the_same_float32(weights: Any, tokens: list[str]):
     queries, keys = weights.shape
-    map = AttentionMap(tokens[:keys], weights, tokens[:queries])
+    shown = AttentionMap(tokens[:keys], weights, tokens[:queries])
 
-    head, side, cells = read_csv(map.to_csv())
+    head, side, cells = read_csv(shown.to_csv())
 
     assert (head, side) == (tokens[:keys], tokens[:queries])
     back = np.array([[np.float32(c) if c else np.nan for c in row] for row in cells], np.float32)
     assert np.array_equal(back, weights, equal_nan=True)
-    map.close()
+    shown.close()
 
 
 def test_csv_keeps_repeated_and_awkward_tokens_by_position():
     tokens = ["the", "a,b", 'say "x"', "the", "two\nlines", b"\xff", 17]
-    map = AttentionMap(tokens, np.eye(7))
+    shown = AttentionMap(tokens, np.eye(7))
 
-    head, side, cells = read_csv(map.to_csv())
+    head, side, cells = read_csv(shown.to_csv())
 
     raw = ["the", "a,b", 'say "x"', "the", "two\nlines", "b'\\xff'", "17"]
     assert head == side == raw
@@ -61,20 +61,22 @@ def test_csv_keeps_repeated_and_awkward_tokens_by_position():
 
 
 def test_csv_leaves_missing_cells_empty():
-    assert AttentionMap(["a", "b"], [0.5, 0.25, 1e-7]).to_csv() == ",a,b\r\na,0.5,0.25\r\nb,1e-07,\r\n"
+    assert (
+        AttentionMap(["a", "b"], [0.5, 0.25, 1e-7]).to_csv() == ",a,b\r\na,0.5,0.25\r\nb,1e-07,\r\n"
+    )
 
 
 def test_text_is_the_grid_under_its_caption():
-    map = AttentionMap(["a", "b"], [[1, 0], [0.25, 0.75]], title="Head 3")
+    shown = AttentionMap(["a", "b"], [[1, 0], [0.25, 0.75]], title="Head 3")
 
-    assert map.to_text() == f"Head 3: 2 queries × 2 keys\n{map}\n"
+    assert shown.to_text() == f"Head 3: 2 queries × 2 keys\n{shown}\n"
 
 
 @pytest.mark.parametrize("suffix", [*SUFFIXES, ".SVG"])
 def test_the_suffix_decides(suffix: str, tmp_path: Path):
-    map = AttentionMap(["a", "b"], [[1, 0], [0.25, 0.75]])
+    shown = AttentionMap(["a", "b"], [[1, 0], [0.25, 0.75]])
 
-    path = map.save(tmp_path / f"map{suffix}")
+    path = shown.save(tmp_path / f"map{suffix}")
 
     starts = {".svg": b"<svg", ".png": b"\x89PNG", ".pdf": b"%PDF", ".csv": b",a,b\r\n"}
     starts |= {".html": b"<!doctype html>", ".htm": b"<!doctype html>", ".txt": b"Attention map"}
@@ -82,41 +84,41 @@ def test_the_suffix_decides(suffix: str, tmp_path: Path):
 
 
 def test_an_unknown_suffix_writes_nothing_and_lists_the_others(tmp_path: Path):
-    map = AttentionMap(["a"], [[1]])
+    shown = AttentionMap(["a"], [[1]])
 
     for name in ("map.docx", "map"):
         with pytest.raises(ValueError, match=r"\.svg, \.png, \.pdf, \.html"):
-            map.save(tmp_path / name)
+            shown.save(tmp_path / name)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_options_of_the_format_are_passed_on(tmp_path: Path):
-    map = AttentionMap(["a"], [[1]])
+    shown = AttentionMap(["a"], [[1]])
 
-    assert map.save(str(tmp_path / "a.svg"), theme="dark").read_text() == map.to_svg("dark")
-    assert map.save(tmp_path / "a.png", width=2, dpi=50).read_bytes()[16:20] == b"\0\0\0\x64"
+    assert shown.save(str(tmp_path / "a.svg"), theme="dark").read_text() == shown.to_svg("dark")
+    assert shown.save(tmp_path / "a.png", width=2, dpi=50).read_bytes()[16:20] == b"\0\0\0\x64"
 
 
 def test_a_closed_map_says_so():
-    map = AttentionMap(["a"], [[1]])
-    map.close()
+    shown = AttentionMap(["a"], [[1]])
+    shown.close()
 
     with pytest.raises(RuntimeError, match="closed"):
-        map.to_svg()
+        shown.to_svg()
 
 
 def test_a_frame_is_a_map_and_its_gaps_are_empty_cells():
-    frame = pandas.DataFrame(
+    frame = pd.DataFrame(
         [[0.5, None, 0.25], [0.1, 0.2, 0.7]], index=["q", 7], columns=["the", "cat", "the"]
     )
 
-    map = AttentionMap.from_frame(frame, title="From a frame")
+    shown = AttentionMap.from_frame(frame, title="From a frame")
 
-    assert map.tokens == ["the", "cat", "the"]
-    assert map.queries == ["q", 7]
-    assert map.states.tolist() == [[0, 2, 0], [0, 0, 0]]
-    assert map.title == "From a frame"
-    square = pandas.DataFrame(np.eye(2), index=["a", "b"], columns=["a", "b"])
+    assert shown.tokens == ["the", "cat", "the"]
+    assert shown.queries == ["q", 7]
+    assert shown.states.tolist() == [[0, 2, 0], [0, 0, 0]]
+    assert shown.title == "From a frame"
+    square = pd.DataFrame(np.eye(2), index=["a", "b"], columns=["a", "b"])
     assert AttentionMap.from_frame(square, padding=[False, True]).states[1].tolist() == [5, 5]
     with pytest.raises(TypeError, match="DataFrame"):
         AttentionMap.from_frame([[1]])
@@ -124,11 +126,11 @@ def test_a_frame_is_a_map_and_its_gaps_are_empty_cells():
 
 def test_plot_draws_the_same_colours_and_labels_into_axes():
     weights = np.arange(15).reshape(3, 5) / 15
-    map = AttentionMap(list("abc$d")[:4] + ["$x$"], weights, ["q", "r", "s"], title="$T$")
-    map.selection = (1, 2)
-    figure, (ax, other) = pyplot.subplots(1, 2)
+    shown = AttentionMap(["a", "b", "c", "$", "$x$"], weights, ["q", "r", "s"], title="$T$")
+    shown.selection = (1, 2)
+    figure, (ax, other) = plt.subplots(1, 2)
 
-    assert map.plot(ax) is ax
+    assert shown.plot(ax) is ax
 
     rgba = ax.images[0].get_array()
     ramp = schemes.find("Blues").ramp
@@ -141,19 +143,21 @@ def test_plot_draws_the_same_colours_and_labels_into_axes():
     assert (ax.get_xlabel(), ax.get_ylabel(), ax.get_title()) == ("Key", "Query", "$T$")
     assert list(other.images) == []
     figure.canvas.draw()
-    pyplot.close(figure)
+    plt.close(figure)
 
 
 def test_plot_shows_states_and_takes_the_current_axes():
-    figure = pyplot.figure()
-    map = AttentionMap(["a", "b", "c"], [[1, 0.2, 0], [0.5, 0.5, 0], [0.2, 0.3, 0.5]], causal=True)
+    figure = plt.figure()
+    shown = AttentionMap(
+        ["a", "b", "c"], [[1, 0.2, 0], [0.5, 0.5, 0], [0.2, 0.3, 0.5]], causal=True
+    )
 
-    ax = map.plot()
+    ax = shown.plot()
 
-    assert ax is pyplot.gca() or ax in figure.axes
+    assert ax is plt.gca() or ax in figure.axes
     said = [text.get_text() for axes in figure.axes for text in _legend_texts(axes)]
     assert said == ["cannot look", "weight where it cannot look (1 cell)"]
-    pyplot.close(figure)
+    plt.close(figure)
 
 
 def _legend_texts(axes: Any) -> Any:

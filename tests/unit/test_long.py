@@ -142,7 +142,11 @@ def test_a_mean_over_heads_is_held_up_to_a_size(
 
 def test_what_a_grid_that_is_not_held_cannot_do_is_said(captured: Capture) -> None:
     ex = AttentionExplorer(captured)
-    for name, value in (("causal", True), ("mask", np.ones((TOKENS, TOKENS))), ("query_offset", 1)):
+    for name, value in (
+        ("causal", True),
+        ("mask", np.ones((TOKENS, TOKENS), dtype=bool)),
+        ("query_offset", 1),
+    ):
         with pytest.raises(ValueError, match=f"{name}: .*mask of its source"):
             setattr(ex.map, name, value)
     with pytest.raises(ValueError, match="not held"):
@@ -163,3 +167,24 @@ def test_only_what_changed_travels_of_a_long_head(captured: Capture) -> None:
     attention.scheme = "Reds"
     assert sent == []
     assert isinstance(attention, AttentionMap)
+
+
+def test_excluded_keys_are_exact_in_a_pooled_map(captured: Capture) -> None:
+    whole = truth(captured, 1, 0)
+    attention = AttentionExplorer(captured, layer=1, head=0, exclude_keys=(0, 5)).map
+    rest = np.delete(whole, (0, 5), axis=1).max()
+    assert attention.shown_range == (0.0, pytest.approx(rest, abs=1e-6))
+    with pytest.raises(ValueError, match="clip_percentile: the weights of a grid this long"):
+        attention.clip_percentile = 50
+    attention.color_scale = "log"
+    assert attention._colors["clips"][0]  # smaller weights stand behind the pooled ones
+
+
+def test_a_viewport_has_its_own_range_and_says_that_it_is_exact(captured: Capture) -> None:
+    whole = truth(captured, 0, 0)
+    attention = AttentionExplorer(captured).map
+    attention.viewport = (600, 700, 300, 400)
+    assert attention.shown_range == (0.0, pytest.approx(whole[600:700, 300:400].max(), abs=1e-6))
+    assert attention.status == ""
+    attention.viewport = None
+    assert "1200 × 1200 weights, each cell the largest of 3 × 3" in attention.status

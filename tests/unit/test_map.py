@@ -96,7 +96,7 @@ def test_queries_left_out_follow_the_tokens() -> None:
         ("color_scale", "cubic", ValueError),
         ("color_range", (1, 0), ValueError),
         ("clip_percentile", 101, ValueError),
-        ("mask", np.ones((2, 3)), ShapeError),
+        ("mask", np.ones((2, 3), dtype=bool), ShapeError),
         ("causal", "yes", TypeError),
         ("padding", [True], ShapeError),
         ("exclude_keys", (3,), ValueError),
@@ -237,3 +237,52 @@ def test_an_update_with_one_bad_plain_trait_changes_nothing() -> None:
         attention.update(weights=np.full((3, 3), 1 / 3), title=5)
     assert attention.title == "before"
     np.testing.assert_array_equal(attention.weights, np.eye(3))
+
+
+def test_an_observer_that_raises_keeps_nobody_from_hearing(sent) -> None:
+    attention = AttentionMap(list("abc"), np.eye(3))
+    heard: list[str] = []
+    attention.observe(lambda change: 1 / 0, names="tokens")
+    attention.observe(lambda change: heard.append(change["name"]), names="weights")
+    sent(attention)
+    with pytest.raises(ZeroDivisionError):
+        attention.update(tokens=list("abcd"), weights=np.eye(4))
+    assert heard == ["weights"]
+    [(state, _)] = sent(attention)
+    assert {"tokens", "queries", "weights"} <= state.keys()
+
+
+def test_held_notifications_change_no_more_than_without() -> None:
+    attention = AttentionMap(list("ab"), [[-1, 1], [0.5, 0.5]])
+    with attention.hold_trait_notifications():
+        attention.weights = [[-0.5, 0.5], [0.5, 0.5]]
+        attention.update(tokens=list("xy"))
+    attention.padding = [True, False]
+    assert attention.states[0].tolist() == [5, 5]  # the rows are still those of the tokens
+    attention.weights = np.eye(2)
+    assert attention.scheme == "Blues"
+
+
+def test_editing_the_list_that_was_read_changes_nothing() -> None:
+    attention = AttentionMap(list("abc"), np.eye(3))
+    attention.tokens.append("d")
+    assert attention.tokens == list("abc")
+
+
+@pytest.mark.parametrize(
+    "message",
+    [{"hover": [1]}, {"hover": ["a", 2]}, {"hover": {}}, {"hover": [1.5, 2]}, {"hover": 3},
+     {"viewport": [0, 1]}, {"viewport": "abcd"}, {"selection": [0, 99]}],
+)  # fmt: skip
+def test_a_broken_message_is_dropped_and_the_rest_of_it_is_taken(message: dict) -> None:
+    attention = AttentionMap(list("abc"), np.eye(3))
+    attention.set_state({**message, "title": "heard"})
+    assert attention.title == "heard"
+    assert (attention.hover, attention.selection) == (None, None)
+
+
+def test_a_closed_map_says_so() -> None:
+    attention = AttentionMap(list("abc"), np.eye(3))
+    attention.close()
+    with pytest.raises(RuntimeError, match="closed"):
+        attention.scheme = "Reds"

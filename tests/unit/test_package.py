@@ -17,7 +17,10 @@ from pathlib import Path
 import pytest
 
 REPOSITORY = Path(__file__).parents[2]
-STATIC = {f"attnmap_widget/static/{name}" for name in ("schemes.json", "widget.css", "widget.js")}
+STATIC = {
+    f"attnmap_widget/static/{name}"
+    for name in ("page.js", "schemes.json", "widget.css", "widget.js")
+}
 
 
 def run(

@@ -77,9 +77,9 @@ def test_keys_that_did_not_exist_yet() -> None:
 def test_a_mask_of_another_shape_is_refused_and_the_map_stays() -> None:
     attention = AttentionMap(list("abc"), np.eye(3))
     with pytest.raises(ShapeError, match=r"mask: got shape \(2, 2\), expected \(3, 3\)"):
-        attention.mask = np.eye(2)
+        attention.mask = np.eye(2, dtype=bool)
     assert attention.mask is None
-    attention.mask = np.tri(3)
+    attention.mask = np.tri(3, dtype=bool)
     with pytest.raises(ShapeError, match="mask: the one set before has shape"):
         attention.update(tokens=list("ab"), weights=np.eye(2))
     assert attention.tokens == list("abc")

@@ -1,0 +1,485 @@
+"""Windows and overviews of long heads equal brute force, and what the model computed."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from capture_support import (
+    VOCABULARY,
+    bert_config,
+    build,
+    gpt2_config,
+    llama_config,
+    padded_inputs,
+    t5_config,
+    token_ids,
+)
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from attnmap_widget import CaptureError, capture
+from attnmap_widget.capturing import overview, scoring, streaming
+from attnmap_widget.capturing.operations import (
+    Add,
+    Cast,
+    Causal,
+    Clamp,
+    Divide,
+    Fill,
+    Lengths,
+    Modifiers,
+    Multiply,
+    Operation,
+    Tanh,
+    Window,
+)
+from attnmap_widget.capturing.records import Held, Rebuilt, Record
+from attnmap_widget.capturing.scoring import Plain, Replayed, source_of
+from attnmap_widget.capturing.streaming import Cancelled, HeadStream, HeadSurvey
+
+INF = float("inf")
+MINIMUM = torch.finfo(torch.float32).min
+TOLERANCE = 1e-5
+
+
+# ------------------------------------------------------------------ brute force
+
+
+def every_row(record: Record, batch: int = 0, head: int = 0) -> Tensor:
+    return record.rows(batch, head, slice(0, record.shape[2], 1)).float()
+
+
+def agrees(record: Record, limit: int, batch: int = 0, head: int = 0) -> HeadSurvey:
+    """A survey equals what the whole matrix says; returns it."""
+    weights = every_row(record, batch, head).double()
+    found = HeadStream(record, batch, head).survey(limit)
+    same_pools(found, weights)
+    void = weights.isnan().all(1)
+    assert np.array_equal(found.no_valid_key, void.numpy())
+    plain = weights.nan_to_num(0.0)
+    loose = 100 * TOLERANCE if getattr(record, "out_dtype", None) in HALVES else TOLERANCE
+    assert np.allclose(found.row_sums, plain.sum(1), atol=max(loose, 2e-2 * (loose > TOLERANCE)))
+    assert np.allclose(found.column_mass, plain.sum(0), atol=20 * loose * len(plain) ** 0.5)
+    entropy = -torch.special.xlogy(plain, plain).sum(1) / np.log(2)
+    entropy[void] = np.nan
+    assert np.allclose(
+        found.row_entropy, entropy, atol=0.1 if loose > TOLERANCE else 2e-4, equal_nan=True
+    )
+    for row in range(len(weights)):
+        if void[row]:
+            assert np.isnan(found.row_max[row])
+            assert found.row_argmax[row] == -1
+        else:
+            top = float(weights[row].max())
+            assert found.row_max[row] == pytest.approx(top, abs=TOLERANCE)
+            if top > 0:
+                assert weights[row, found.row_argmax[row]] == pytest.approx(top, abs=TOLERANCE)
+    forbidden = ~(allowed_by(record, batch, head))
+    for place, cells in bins(found, forbidden):
+        assert found.forbidden[place] == bool(cells.all())
+    return found
+
+
+HALVES = (torch.float16, torch.bfloat16)
+
+
+def allowed_by(record: Record, batch: int, head: int) -> Tensor:
+    queries, keys = record.shape[2:]
+    found = record.allowed(batch, head, slice(0, queries, 1), slice(0, keys, 1))
+    return torch.ones(queries, keys, dtype=torch.bool) if found is None else found
+
+
+def bins(found: HeadSurvey, matrix: Tensor) -> Iterator[tuple[tuple[int, int], Tensor]]:
+    rows, columns = found.bin
+    for r in range(found.values.shape[0]):
+        for c in range(found.values.shape[1]):
+            yield (r, c), matrix[r * rows : (r + 1) * rows, c * columns : (c + 1) * columns]
+
+
+def same_pools(found: HeadSurvey, weights: Tensor) -> None:
+    queries, keys = weights.shape
+    assert found.shape == (queries, keys)
+    rows, columns = found.bin
+    assert found.values.shape == (-(-queries // rows), -(-keys // columns))
+    for (r, c), cells in bins(found, weights):
+        value, at = found.values[r, c], int(found.at[r, c])
+        query, key = divmod(at, keys)
+        assert r * rows <= query < min(queries, (r + 1) * rows)
+        assert c * columns <= key < min(keys, (c + 1) * columns)
+        valid = cells[~cells.isnan()]
+        if not len(valid):
+            assert np.isnan(value)
+            continue
+        top = float(valid[valid.abs().argmax()])
+        assert value == pytest.approx(top, abs=TOLERANCE)
+        # The position holds the largest weight, or one that differs by a rounding.
+        assert float(weights[query, key]) == pytest.approx(top, abs=TOLERANCE)
+
+
+def windows_agree(record: Record, spot: tuple[int, int, int, int], head: int = 0) -> None:
+    batch = record.shape[0] - 1
+    weights = every_row(record, batch, head)
+    stream = HeadStream(record, batch, head)
+    q0, q1, k0, k1 = spot
+    expected = weights[q0:q1, k0:k1]
+    for _ in range(2):  # with unknown row sums, then with known ones
+        found = stream.window(*spot)
+        assert found.dtype == torch.float32
+        assert found.shape == expected.shape
+        assert torch.allclose(found, expected, atol=TOLERANCE, rtol=0, equal_nan=True)
+    stream.survey(7)
+    assert torch.allclose(stream.window(*spot), expected, atol=TOLERANCE, rtol=0, equal_nan=True)
+
+
+# ------------------------------------------------------------------ random records
+
+
+def tensors(seed: int, *shapes: tuple[int, ...], scale: float = 1.0) -> list[Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    return [torch.randn(shape, generator=generator) * scale for shape in shapes]
+
+
+MASKS = [
+    "none", "causal", "offset", "window", "padding", "left padding", "holes", "additive",
+    "minimum", "minus ten thousand", "lengths", "nothing left", "one bias", "soft-cap", "clamp",
+    "mask_mod", "score_mod", "divided", "negative scale", "prefix",
+]  # fmt: skip
+
+
+def operations(kind: str, queries: int, keys: int, seed: int) -> tuple[Operation, ...]:
+    generator = torch.Generator().manual_seed(seed + 1)
+    offset = keys - queries
+    scale = Multiply(0.37)
+    cells = torch.rand(2, 1, queries, keys, generator=generator) < 0.6
+    last = torch.arange(keys)[None, None, None] < torch.tensor([keys, max(1, keys // 2)])[
+        :, None, None, None
+    ]  # fmt: skip
+    bias = torch.randn(1, 3, queries, keys, generator=generator)
+    plain: dict[str, tuple[Operation, ...]] = {
+        "none": (scale,),
+        "causal": (scale, Causal()),
+        "offset": (scale, Causal(offset)),
+        "window": (scale, Causal(offset), Window(3, offset)),
+        "padding": (scale, Fill(last, -INF, keep=True)),
+        "left padding": (scale, Fill(last.flip(3), -INF, keep=True), Causal(offset)),
+        "holes": (scale, Fill(cells, -INF)),
+        "additive": (scale, Add((~last).float() * MINIMUM), Cast(torch.float32)),
+        "minimum": (scale, Fill(cells, MINIMUM), Causal(offset)),
+        "minus ten thousand": (scale, Add((~last).float() * -1e4)),
+        "lengths": (scale, Lengths((queries, max(1, queries // 2)))),
+        "nothing left": (scale, Fill(cells.any(3, keepdim=True) & cells[..., :1], -INF)),
+        "one bias": (scale, Add(bias), Causal(offset)),
+        "soft-cap": (scale, Multiply(1 / 3), Tanh(), Multiply(3.0), Causal(offset)),
+        "clamp": (scale, Clamp(-1.0, 1.0)),
+        "mask_mod": (scale, Modifiers(mask_mod=lambda b, h, q, k: (q + k) % 3 != 0)),
+        "score_mod": (scale, Modifiers(score_mod=lambda s, b, h, q, k: s + 0.1 * (k - q))),
+        "divided": (Divide(torch.tensor(1.7)), Multiply(torch.tensor(-0.9)), Causal(offset)),
+        "negative scale": (Multiply(-0.4), Causal(offset)),
+        "prefix": (
+            scale,
+            Fill(torch.arange(keys)[None] > torch.arange(queries)[:, None] + 4, -INF),
+        ),
+    }
+    chosen = plain[kind]
+    if kind == "prefix":
+        chosen = (scale, Fill(chosen[1].where[None, None], -INF))  # type: ignore[attr-defined]
+    return chosen
+
+
+@st.composite
+def records(draw: st.DrawFn) -> Rebuilt:
+    queries, keys = draw(st.integers(1, 70)), draw(st.integers(1, 90))
+    seed = draw(st.integers(0, 999))
+    group = draw(st.sampled_from([1, 3]))
+    scale = draw(st.sampled_from([0.5, 2.0, 5.0]))
+    q, k = tensors(seed, (2, 3, queries, 8), (2, 3 // group, keys, 8), scale=scale)
+    dtype = draw(st.sampled_from([None, None, torch.float64, torch.bfloat16, torch.float16]))
+    sinks = tensors(seed, (3,))[0] * 2 if draw(st.booleans()) else None
+    steps = operations(draw(st.sampled_from(MASKS)), queries, keys, seed)
+    options: dict[str, Any] = {}
+    if dtype in HALVES:
+        q, k = q.to(dtype), k.to(dtype)
+        options = {"matmul_dtype": torch.float32}  # as fused kernels do
+        if draw(st.booleans()):
+            options["out_dtype"] = dtype
+    elif dtype is not None:
+        q, k = q.to(dtype), k.to(dtype)
+    return Rebuilt(q, k, steps, (2, 3, queries, keys), sinks=sinks, **options)
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So small that little heads take many blocks, panels and threads too."""
+    monkeypatch.setattr(overview, "_BLOCK_KEYS", 1)
+    monkeypatch.setattr(overview, "_POOLED", 2)
+    monkeypatch.setattr(overview, "_MOST_ROWS", 5)
+    monkeypatch.setattr(overview, "_FEWEST_ROWS", 5)
+    monkeypatch.setattr(overview, "_THREAD_CELLS", 400)
+    monkeypatch.setattr(overview, "_SEARCH_NUMBERS", 200)
+    monkeypatch.setattr(overview, "_TICK", 0.001)
+    monkeypatch.setattr(streaming, "_SAMPLED", 16)
+    monkeypatch.setattr(scoring, "_ROW_KEYS", 7)
+    monkeypatch.setattr(scoring, "_MASK_CELLS", 300)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+
+
+SEARCH = settings(max_examples=60)
+
+
+@SEARCH
+@given(records(), st.integers(0, 2), st.sampled_from([4, 9, 512]))
+def test_surveys_equal_brute_force(record: Rebuilt, head: int, limit: int) -> None:
+    agrees(record, limit, batch=1, head=head)
+
+
+@SEARCH
+@given(records(), st.integers(0, 2), st.data())
+def test_windows_equal_brute_force(record: Rebuilt, head: int, data: st.DataObject) -> None:
+    queries, keys = record.shape[2:]
+    q0, k0 = data.draw(st.integers(0, queries - 1)), data.draw(st.integers(0, keys - 1))
+    q1, k1 = data.draw(st.integers(q0, queries)), data.draw(st.integers(k0, keys))
+    windows_agree(record, (q0, q1, k0, k1), head)
+
+
+@pytest.mark.parametrize("kind", MASKS)
+@pytest.mark.parametrize("shape", [(61, 61), (37, 83)])
+def test_every_kind_of_mask(kind: str, shape: tuple[int, int]) -> None:
+    queries, keys = shape
+    q, k = tensors(5, (2, 3, queries, 8), (2, 1, keys, 8))
+    record = Rebuilt(q, k, operations(kind, queries, keys, 5), (2, 3, queries, keys))
+    agrees(record, 9, batch=1, head=2)
+    windows_agree(record, (3, 30, 5, 29), 2)
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        ("none", Plain), ("causal", Plain), ("offset", Plain), ("window", Plain),
+        ("padding", Plain), ("left padding", Replayed), ("additive", Plain), ("lengths", Plain),
+        ("divided", Plain), ("prefix", Plain), ("holes", Replayed), ("minimum", Replayed),
+        ("one bias", Replayed), ("soft-cap", Replayed), ("minus ten thousand", Replayed),
+    ],
+)  # fmt: skip
+def test_masks_that_are_bands_take_the_fast_way(kind: str, expected: type) -> None:
+    q, k = tensors(5, (2, 3, 40, 8), (2, 3, 40, 8))
+    record = Rebuilt(q, k, operations(kind, 40, 40, 5), (2, 3, 40, 40))
+    if kind == "left padding":
+        expected = Plain
+    assert type(source_of(record, 1, 0)) is expected
+
+
+def test_large_scores_need_a_reference() -> None:
+    q, k = tensors(2, (1, 1, 50, 8), (1, 1, 50, 8), scale=30.0)
+    agrees(Rebuilt(q, k, (Multiply(1.0), Causal()), (1, 1, 50, 50)), 10)
+
+
+def test_rows_without_a_valid_key() -> None:
+    q, k = tensors(2, (1, 1, 30, 8), (1, 1, 30, 8))
+    hidden = torch.zeros(1, 1, 30, 1, dtype=torch.bool)
+    hidden[0, 0, [0, 1, 2, 3, 17]] = True
+    record = Rebuilt(q, k, (Fill(hidden, -INF),), (1, 1, 30, 30))
+    found = agrees(record, 15)
+    assert found.no_valid_key.sum() == 5
+    assert np.isnan(found.values[:2]).all()
+    assert not np.isnan(found.values[2:]).any()
+    assert torch.isnan(HeadStream(record, 0, 0).window(0, 4, 0, 30)).all()
+    with_sink = Rebuilt(q, k, (Fill(hidden, -INF),), (1, 1, 30, 30), sinks=torch.tensor([0.5]))
+    assert not agrees(with_sink, 15).no_valid_key.any()
+
+
+def test_scores_that_are_no_numbers() -> None:
+    q, k = tensors(2, (1, 1, 30, 8), (1, 1, 30, 8))
+    q[0, 0, 4] = float("nan")
+    agrees(Rebuilt(q, k, (Causal(),), (1, 1, 30, 30)), 10)
+
+
+def test_weights_that_the_model_formed() -> None:
+    weights = torch.softmax(tensors(3, (2, 2, 43, 29))[0], -1)
+    weights[1, 1, 7] = float("nan")
+    weights[1, 1, 12] *= -1
+    record = Held.copy(weights)
+    found = HeadStream(record, 1, 1).survey(8)
+    same_pools(found, weights[1, 1].double())
+    assert found.no_valid_key.nonzero()[0].tolist() == [7]
+    stream = HeadStream(record, 1, 1)
+    assert torch.equal(
+        stream.window(1, 20, 3, 9).nan_to_num(5), weights[1, 1, 1:20, 3:9].nan_to_num(5)
+    )
+    assert stream.allowed(0, 43, 0, 29) is None
+    positive = HeadStream(record, 0, 0).survey(8)
+    own = weights[0, 0].double()
+    assert np.allclose(positive.row_entropy, -(own * own.log2()).sum(1), atol=1e-4)
+    assert np.allclose(positive.column_mass, own.sum(0))
+
+
+# ------------------------------------------------------------------ coarse, progress, cancel
+
+
+@pytest.mark.parametrize("kind", ["offset", "one bias", "holes"])
+def test_a_first_picture_is_exact_for_the_queries_it_read(kind: str) -> None:
+    q, k = tensors(5, (2, 3, 97, 8), (2, 3, 101, 8))
+    record = Rebuilt(q, k, operations(kind, 97, 101, 5), (2, 3, 97, 101))
+    weights = every_row(record, 1, 1)
+    found = HeadStream(record, 1, 1).coarse(20)
+    assert found.sampled == 16
+    read = ~np.isnan(found.row_sums)
+    assert read.nonzero()[0].tolist() == list(range(0, 97, 16))
+    whole = HeadStream(record, 1, 1).survey(20)
+    assert found.values.shape == whole.values.shape
+    assert found.bin == whole.bin
+    assert np.allclose(found.row_max[read], whole.row_max[read], atol=TOLERANCE)
+    assert np.array_equal(found.row_argmax[read], whole.row_argmax[read])
+    query, key = np.divmod(found.at, 101)
+    assert set(query.flat) <= set(range(0, 97, 16))
+    assert np.allclose(found.values, weights.numpy()[query, key], atol=TOLERANCE)
+    assert np.array_equal(key // found.bin[1], np.arange(found.at.shape[1]) + 0 * key)
+
+
+def test_progress_rises_to_one() -> None:
+    q, k = tensors(5, (1, 1, 200, 8), (1, 1, 200, 8))
+    for steps in ((Multiply(0.3), Causal()), (Tanh(),)):
+        seen: list[float] = []
+        thread: set[int] = set()
+
+        def note(fraction: float, seen: list[float] = seen, thread: set[int] = thread) -> None:
+            seen.append(fraction)
+            thread.add(threading.get_ident())
+
+        HeadStream(Rebuilt(q, k, steps, (1, 1, 200, 200)), 0, 0).survey(50, progress=note)
+        assert seen == sorted(seen)
+        assert seen[-1] == 1.0
+        assert all(0 <= fraction <= 1 for fraction in seen)
+        assert thread == {threading.get_ident()}
+
+
+@pytest.mark.parametrize("kind", ["rebuilt", "replayed", "held"])
+def test_a_cancelled_pass_stops(kind: str) -> None:
+    q, k = tensors(5, (1, 1, 200, 8), (1, 1, 200, 8))
+    steps: tuple[Operation, ...] = (Causal(),) if kind == "rebuilt" else (Tanh(),)
+    record: Record = Rebuilt(q, k, steps, (1, 1, 200, 200))
+    if kind == "held":
+        record = Held.copy(torch.rand(1, 1, 200, 200))
+    stream = HeadStream(record, 0, 0)
+    before = threading.active_count()
+    with pytest.raises(Cancelled):
+        stream.survey(50, cancelled=lambda: True)
+    assert threading.active_count() == before
+    # Nothing half-finished is left behind.
+    expected = every_row(record)[3:9]
+    assert torch.allclose(stream.window(3, 9, 0, 200), expected, atol=TOLERANCE)
+
+
+def test_threads_are_left_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    monkeypatch.setattr(overview, "_THREAD_CELLS", 1)
+    q, k = tensors(5, (1, 1, 100, 8), (1, 1, 100, 8))
+
+    def of_new_thread() -> int:
+        seen: list[int] = []
+        thread = threading.Thread(target=lambda: seen.append(torch.get_num_threads()))
+        thread.start()
+        thread.join()
+        return seen[0]
+
+    before = torch.get_num_threads(), of_new_thread()
+    HeadStream(Rebuilt(q, k, (Causal(),), (1, 1, 100, 100)), 0, 0).survey(30)
+    assert (torch.get_num_threads(), of_new_thread()) == before
+
+
+def test_refuses_what_is_not_there() -> None:
+    q, k = tensors(5, (1, 2, 10, 8), (1, 2, 12, 8))
+    record = Rebuilt(q, k, (Causal(),), (1, 2, 10, 12))
+    with pytest.raises(ValueError, match="head 2"):
+        HeadStream(record, 0, 2)
+    stream = HeadStream(record, 0, 1)
+    with pytest.raises(ValueError, match="keys 3 to 13: the head has 0 to 12"):
+        stream.window(0, 10, 3, 13)
+    with pytest.raises(ValueError, match="limit"):
+        stream.survey(0)
+    assert stream.window(2, 2, 0, 12).shape == (0, 12)
+    record.queries.add_(1)
+    with pytest.raises(CaptureError, match="overwritten"):
+        stream.window(0, 1, 0, 1)
+
+
+# ------------------------------------------------------------------ real models
+
+
+def mistral_config() -> Any:
+    return transformers.MistralConfig(
+        vocab_size=VOCABULARY, hidden_size=48, num_hidden_layers=2, num_attention_heads=6,
+        num_key_value_heads=2, intermediate_size=40, sliding_window=5, max_position_embeddings=64,
+    )  # fmt: skip
+
+
+def gemma2_config() -> Any:
+    return transformers.Gemma2Config(
+        vocab_size=VOCABULARY, hidden_size=48, num_hidden_layers=2, num_attention_heads=4,
+        num_key_value_heads=2, intermediate_size=40, head_dim=12, sliding_window=4,
+        attn_logit_softcapping=2.0,
+    )  # fmt: skip
+
+
+def gpt_oss_config() -> Any:
+    return transformers.GptOssConfig(
+        vocab_size=VOCABULARY, hidden_size=48, num_hidden_layers=2, num_attention_heads=4,
+        num_key_value_heads=2, intermediate_size=40, head_dim=12, sliding_window=4,
+        num_local_experts=2, num_experts_per_tok=1,
+    )  # fmt: skip
+
+
+MODELS = {
+    "Llama, grouped keys": ("LlamaForCausalLM", llama_config, False),
+    "Llama, padded": ("LlamaForCausalLM", llama_config, True),
+    "Mistral, sliding": ("MistralForCausalLM", mistral_config, False),
+    "BERT, padded": ("BertModel", bert_config, True),
+    "GPT-2": ("GPT2LMHeadModel", gpt2_config, True),
+    "Gemma 2, soft-cap": ("Gemma2ForCausalLM", gemma2_config, False),
+    "gpt-oss, sinks": ("GptOssForCausalLM", gpt_oss_config, False),
+    "T5, bias": ("T5ForConditionalGeneration", t5_config, True),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("name", MODELS)
+def test_windows_and_surveys_of_real_calls(name: str, dtype: torch.dtype) -> None:
+    kind, config, padded = MODELS[name]
+    model = build(kind, config()).to(dtype)
+    inputs = padded_inputs(length=29, real=20)
+    if not padded:
+        del inputs["attention_mask"]
+    if kind.startswith("T5"):
+        inputs["decoder_input_ids"] = token_ids(2, 17, seed=8)
+    with torch.no_grad(), capture(model) as cap:
+        model(**inputs)
+    assert len(cap.calls) >= 2
+    for call in cap.calls:
+        _, heads, queries, keys = call.shape
+        for batch, head in ((0, 0), (1, heads - 1)):
+            stream = HeadStream(call.record, batch, head)
+            expected = cap.weights(call.layer, head, batch, kind=call.kind)
+            spot = (2, queries, 1, keys - 1)
+            part = expected[2:queries, 1 : keys - 1]
+            # Half types: the same sum may round up or down.
+            room = TOLERANCE if dtype == torch.float32 else 4e-3
+            assert torch.allclose(stream.window(*spot), part, atol=room, rtol=0, equal_nan=True)
+            found = stream.survey(10)
+            pooled = found.values.copy()
+            query, key = np.divmod(found.at, keys)
+            assert np.allclose(pooled, expected.numpy()[query, key], atol=room, equal_nan=True)
+            for place, cells in bins(found, expected):
+                if not cells.isnan().all():
+                    assert pooled[place] == pytest.approx(
+                        float(cells.nan_to_num(0).max()), abs=room
+                    )
+            allowed = call.allowed(head, batch)
+            window = stream.allowed(2, queries, 0, keys)
+            if allowed is not None and window is not None:
+                assert torch.equal(window, allowed[2:])
