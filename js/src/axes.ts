@@ -76,7 +76,7 @@ function createSide(container: HTMLElement, kind: "row" | "column", measure: Mea
 	const update = () => {
 		const current = axis;
 		if (current === null) return;
-		const shown = bold.filter((index) => index >= current.from && index < current.to);
+		const shown = bold.filter((index) => index + 0.5 > current.from && index + 0.5 < current.to);
 		for (const [index, label] of labels) {
 			if (regular.has(index) || shown.includes(index)) continue;
 			label.remove();
@@ -104,10 +104,11 @@ function createSide(container: HTMLElement, kind: "row" | "column", measure: Mea
 			spacing = apart;
 			container.style.fontSize = `${next.font}px`;
 			regular = new Set(labelled(next));
-			labels.clear();
-			container.replaceChildren();
-			for (const index of regular) add(index);
+			for (const [index, label] of labels) fill(index, label);
+			for (const index of regular) if (!labels.has(index)) add(index);
 			update();
+			const inOrder = [...labels].sort(([a], [b]) => a - b);
+			container.append(...inOrder.map(([, label]) => label));
 		},
 		emphasize(indices: readonly number[]) {
 			if (bold.join() === indices.join()) return;

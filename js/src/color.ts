@@ -1,7 +1,8 @@
 /** From a weight to its colour. Pure; a colour depends on nothing but the weight and the scale. */
 
+import { clamp } from "./geometry";
 import { bytesOf, State, type Tile, type WireColors } from "./model";
-import { isLeak, rowMaxima } from "./tile";
+import { isLeak } from "./tile";
 
 export type Rgb = readonly [red: number, green: number, blue: number];
 
@@ -64,13 +65,12 @@ export const alphaOf = (pixel: number) => pixel >>> 24;
 /** What becomes of a weight before it is looked up: 0 at the low end of the ramp, 1 at its top. */
 export function positionOf(colors: WireColors, weight: number, rowMaximum: number): number {
 	const [low, high] = colors.range;
-	const clamp = (t: number) => Math.min(1, Math.max(0, t));
 	if (colors.scale === "log") {
 		if (!(weight > 0)) return 0;
-		return clamp(Math.log(weight / low) / Math.log(high / low));
+		return clamp(Math.log(weight / low) / Math.log(high / low), 0, 1);
 	}
 	const value = colors.scale === "row" ? (rowMaximum > 0 ? weight / rowMaximum : 0) : weight;
-	return high > low ? clamp((value - low) / (high - low)) : Number(value > low);
+	return high > low ? clamp((value - low) / (high - low), 0, 1) : Number(value > low);
 }
 
 export const indexOf = (position: number) => Math.round(position * 255);
@@ -80,7 +80,8 @@ export type Flats = readonly number[];
 
 /**
  * One pixel per cell of the tile. States without a weight take their flat colour; padding keeps
- * its own colour, dimmed, unless there is a flat one for it.
+ * its own colour, dimmed, unless there is a flat one for it. `maxima` are those of the rows, for
+ * the row scale.
  */
 export function colorize(
 	tile: Pick<Tile, "shape" | "weights" | "states">,
@@ -88,10 +89,11 @@ export function colorize(
 	palette: Palette,
 	flats: Flats,
 	into: Int32Array,
+	maxima: Float32Array | null = null,
 ): void {
 	const [low, high] = colors.range;
 	if (colors.scale === "linear" && high > low) linear(tile.weights, low, high, palette, into);
-	else transformed(tile as Tile, colors, palette, into);
+	else transformed(tile, colors, palette, into, maxima);
 	const { states, weights } = tile;
 	if (states === null) return;
 	const dimmed = Math.round(DIMMED * 255) << 24;
@@ -126,13 +128,19 @@ function linear(
 	}
 }
 
-function transformed(tile: Tile, colors: WireColors, palette: Palette, into: Int32Array): void {
-	const columns = tile.shape[1];
-	const maxima = colors.scale === "row" ? rowMaxima(tile) : null;
-	for (let i = 0; i < into.length; i++) {
-		const weight = tile.weights[i] as number;
-		const maximum = maxima?.[Math.floor(i / columns)] ?? 1;
-		const index = indexOf(positionOf(colors, weight, maximum));
-		into[i] = Number.isNaN(weight) ? 0 : (palette[index] as number);
+function transformed(
+	{ shape: [rows, columns], weights }: Pick<Tile, "shape" | "weights">,
+	colors: WireColors,
+	palette: Palette,
+	into: Int32Array,
+	maxima: Float32Array | null,
+): void {
+	for (let row = 0, i = 0; row < rows; row++) {
+		const maximum = maxima?.[row] ?? 1;
+		for (let column = 0; column < columns; column++, i++) {
+			const weight = weights[i] as number;
+			const index = indexOf(positionOf(colors, weight, maximum));
+			into[i] = Number.isNaN(weight) ? 0 : (palette[index] as number);
+		}
 	}
 }

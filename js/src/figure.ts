@@ -1,8 +1,9 @@
 /** Puts the parts of the figure where the layout says. */
 
 import type { Layout } from "./layout";
+import type { Window } from "./model";
 import { count } from "./numbers";
-import type { Scene } from "./scene";
+import { type Scene, topLayer } from "./scene";
 import { place, type View } from "./view";
 
 export function placeFigure(view: View, layout: Layout, font: number): void {
@@ -24,12 +25,17 @@ export function placeFigure(view: View, layout: Layout, font: number): void {
 }
 
 /** The canvases' boxes are set in CSS (all of the grid); here everything that is said about them. */
-export function describeGrid(view: View, scene: Scene, title: string): void {
-	const [queries, keys] = scene.tile.size;
-	const [rows, columns] = scene.tile.bin;
+export function describeGrid(
+	view: View,
+	scene: Scene,
+	[q0, q1, k0, k1]: Window,
+	title: string,
+): void {
+	const { tile } = topLayer(scene);
+	const [queries, keys] = tile.size;
+	const [rows, columns] = tile.bin;
 	const size = `${count(queries, "query", "queries")} × ${count(keys, "key")}`;
 	const bins = rows > 1 || columns > 1 ? `, ${rows} × ${columns} per cell` : "";
-	const [q0, q1, k0, k1] = scene.tile.window;
 	const part = q1 - q0 < queries || k1 - k0 < keys;
 	const inView = part ? `, in view ${q0}–${q1 - 1} × ${k0}–${k1 - 1}` : "";
 	view.title.textContent = title;

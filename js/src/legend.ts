@@ -5,13 +5,14 @@ import { css, DIMMED, unpack } from "./color";
 import { State, type WireColors } from "./model";
 import { count, formatTick } from "./numbers";
 import { flatsOf, LEAK_WORDS, STATE_WORDS } from "./patterns";
-import type { Scene } from "./scene";
+import { type Scene, topLayer } from "./scene";
 import type { Survey } from "./tile";
 import { element } from "./view";
 
 /** `more` is said after the scale's own notes. */
 export function drawLegend(into: HTMLElement, scene: Scene, more: readonly string[]): void {
-	const { colors, survey, layout } = scene;
+	const { colors, layout } = scene;
+	const survey = surveyOf(scene);
 	into.classList.toggle("attnmap-flat", layout.below);
 	const words = colors.scale === "log" ? "weight (log scale)" : "weight";
 	const title = element("div", "legend-title", {}, [words]);
@@ -28,6 +29,14 @@ export function drawLegend(into: HTMLElement, scene: Scene, more: readonly strin
 	const notes = [...colors.notes, ...more].map((text) => element("p", "legend-note", {}, [text]));
 	const list = element("div", "legend-states", {}, rows);
 	into.replaceChildren(title, scale, list, ...notes);
+}
+
+/** Details show states that an overview leaves out. */
+function surveyOf({ known }: Scene): Survey {
+	const states = Array.from({ length: 7 }, (_, state) =>
+		Math.max(...known.map(({ survey }) => survey.states[state] ?? 0)),
+	);
+	return { states, leaks: Math.max(...known.map(({ survey }) => survey.leaks)) };
 }
 
 /** A leak is listed on its own. */
@@ -68,7 +77,9 @@ function entry(words: string, state: number | "leak", swatch: HTMLElement): HTML
 }
 
 /** A cell of that state as the map draws it; null stands for a leak. */
-function swatch({ theme, palette, layout: { plot } }: Scene, state: number | null): HTMLElement {
+function swatch(scene: Scene, state: number | null): HTMLElement {
+	const { theme, palette } = scene;
+	const { plot } = topLayer(scene);
 	const { ratio } = plot;
 	const canvas = element("canvas", "legend-swatch", { "aria-hidden": "true" });
 	canvas.width = canvas.height = Math.round(13 * ratio);

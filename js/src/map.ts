@@ -4,21 +4,26 @@
  */
 
 import { createAxes, createMeasure } from "./axes";
-import { createPainter, valueFont } from "./canvas";
+import { createCamera } from "./camera";
+import { createPainter, hasPatterns, valueFont } from "./canvas";
+import { createCells } from "./cells";
 import { drawChecks } from "./checks";
 import { paletteOf } from "./color";
 import { describeGrid, placeFigure } from "./figure";
 import { LIMITS } from "./geometry";
-import { listenToKeys } from "./keyboard";
-import { layoutMap, type Measure } from "./layout";
+import { type Layout, layoutMap, layoutView, type Measure } from "./layout";
 import { drawLegend } from "./legend";
-import { type Cell, decodeTile, type Model, type State, sameCell, type Tile } from "./model";
+import { listen } from "./listen";
+import { createMinimap } from "./minimap";
+import type { Model, State } from "./model";
+import { createNavigation } from "./navigation";
 import { drawOverlay, drawReadout, drawTip } from "./overlay";
-import { listenToPointer, type Point } from "./pointer";
-import { colorAt, pick, type Scene } from "./scene";
+import { baseLayer, colorAt, type Scene, topLayer } from "./scene";
 import { createStrip, STRIP_LIMIT } from "./strip";
 import { detectTheme, type Theme, watchTheme } from "./theme";
-import { cellAt, crop, isPooled, locate, type Spot, type Survey, survey } from "./tile";
+import { isPooled } from "./tile";
+import { createTiles } from "./tiles";
+import { createTop } from "./top";
 import { buildView, line } from "./view";
 
 const TOO_SMALL = ["cells are too small to write values in"];
@@ -26,26 +31,28 @@ const TOO_SMALL = ["cells are too small to write values in"];
 export function createMap(host: HTMLElement, model: Model, signal: AbortSignal): void {
 	if (signal.aborted) return;
 	const view = buildView();
-	const { root, grid } = view;
+	const { root } = view;
 	host.append(root);
 
 	const painter = createPainter(view.cells, view.values);
 	const strip = createStrip(view.strip, signal);
+	const top = createTop(view.top, signal);
+	const tiles = createTiles(model);
 	let family = "";
+	let font = 13;
 	let measure: Measure = () => 0;
 	const axes = createAxes(view, (text) => measure(text));
 
-	let whole: Tile | null = null;
-	let tile: Tile | null = null;
-	let found: Survey = { states: [], leaks: 0 };
 	let theme: Theme = detectTheme(root);
 	let scene: Scene | null = null;
-	const stale = { whole: true, tile: true, layout: true, paint: true };
+	/** the layout with everything in view */
+	let whole: Layout | null = null;
+	let size = "";
+	/** what the legend depends on beside the colours */
+	let explained: unknown[] = [];
+	const stale = { tile: true, layout: true, paint: true, view: true };
 	let width = 0;
 	let pending = 0;
-	/** the last cell that was current, where the keyboard goes on from */
-	let cursor: Spot = [0, 0];
-	let byPointer = false;
 
 	const schedule = () => {
 		pending ||= requestAnimationFrame(frame);
@@ -54,73 +61,91 @@ export function createMap(host: HTMLElement, model: Model, signal: AbortSignal):
 		Object.assign(stale, what);
 		schedule();
 	};
-
 	const relayout = () => invalidate({ layout: true, paint: true });
 
-	function frame(): void {
+	const camera = createCamera(model, () => invalidate({ view: true }), signal);
+	const cells = createCells(model, camera, () => scene, schedule);
+	const minimap = createMinimap(view.minimap, camera, signal);
+	const navigation = createNavigation(
+		{ view, model, camera, cells, scene: () => scene, schedule },
+		signal,
+	);
+
+	function frame(now: number): void {
 		pending = 0;
 		if (width <= 0 || signal.aborted) return;
-		refresh();
+		refresh(now);
 		if (scene === null) return;
-		followPointer(scene);
+		navigation.followPointer(scene);
 		emphasize(scene);
+		if (camera.moving()) schedule();
 	}
 
 	/** Brings the scene up to date with the traits; draws only what depends on what has changed. */
-	function refresh(): void {
-		const wire = model.get("weights");
+	function refresh(now: number): void {
 		const colors = model.get("_colors");
-		if (!wire || !colors) return;
-		if (stale.whole || whole === null) whole = decodeTile(wire);
-		if (stale.tile || tile === null) {
-			const next = visible(whole);
-			stale.layout ||= tile === null || shapeOf(tile) !== shapeOf(next);
-			tile = next;
-			found = survey(next);
-			stale.paint = true;
-		}
-		if (!stale.layout && !stale.paint) return;
+		if (stale.tile) stale.paint = tiles.refresh() || stale.paint;
+		const tile = tiles.whole();
+		if (!tile || !colors) return;
+		stale.layout ||= size !== tile.size.join();
+		size = tile.size.join();
+		camera.fit(tile.size);
+		camera.step(now);
+		stale.tile = false;
+		if (!stale.layout && !stale.paint && !stale.view) return;
 		const keys = model.get("tokens");
 		const queries = model.get("queries") ?? keys;
-		const style = getComputedStyle(root);
-		const font = Number.parseFloat(style.fontSize) || 13;
-		if (family !== style.fontFamily) {
-			family = style.fontFamily;
-			measure = createMeasure(family);
-		}
-		let layout = scene?.layout;
-		if (stale.layout || !layout) {
+		if (stale.layout || whole === null) {
+			const style = getComputedStyle(root);
+			font = Number.parseFloat(style.fontSize) || 13;
+			if (family !== style.fontFamily) {
+				family = style.fontFamily;
+				measure = createMeasure(family);
+			}
 			theme = detectTheme(root);
-			const labels = { rows: queries.labels, columns: keys.labels };
-			layout = layoutMap(tile, width, font, devicePixelRatio || 1, labels, measure);
+			const texts = { rows: queries.labels, columns: keys.labels };
+			whole = layoutMap(tile.size, width, font, devicePixelRatio || 1, texts, measure);
+		}
+		const inView = camera.view();
+		const layout = camera.zoomed() ? layoutView(whole, inView, font) : whole;
+		const palette = !stale.paint && scene ? scene.palette : paletteOf(colors, theme.dark);
+		const drawn = tiles.layers(layout.plot, inView);
+		scene = { ...drawn, view: inView, queries, keys, colors, palette, theme, layout };
+		if (stale.layout || stale.view) {
 			placeFigure(view, layout, font);
 			axes.draw(layout, queries, keys);
 		}
-		const palette = paletteOf(colors, theme.dark);
-		scene = { tile, survey: found, queries, keys, colors, palette, theme, layout };
-		paint(scene, font);
-		Object.assign(stale, { whole: false, tile: false, layout: false, paint: false });
+		paint(scene);
+		if (stale.layout || stale.paint) explain(scene);
+		Object.assign(stale, { layout: false, paint: false, view: false });
 	}
 
-	/** The window in view, from the detail as soon as that is of this window. */
-	function visible(all: Tile): Tile {
-		const view = model.get("viewport");
-		const detail = model.get("_detail");
-		const exact = detail && view && detail.window.join() === view.join();
-		return exact ? decodeTile(detail) : crop(all, view);
-	}
-
-	function paint(current: Scene, font: number): void {
-		applyTheme();
-		const wanted = model.get("show_values") ?? current.tile.shape[1] <= LIMITS.valueColumns;
-		const size = wanted ? valueFont(current.tile, current.layout.plot, font, measure) : 0;
-		const refused = model.get("show_values") === true && size === 0;
+	/** What changes with every frame of a zoom. */
+	function paint(current: Scene): void {
+		const layer = topLayer(current);
+		const across = current.view[3] - current.view[2];
+		const few = across / layer.tile.bin[1] <= LIMITS.valueColumns;
+		const wanted = model.get("show_values") ?? few;
+		const letters = wanted ? valueFont(layer, font, measure) : 0;
 		painter.cells(current);
-		painter.values(current, size, family);
-		describeGrid(view, current, model.get("title"));
+		painter.values(current, letters, family);
+		minimap.draw(camera.zoomed() ? current : null);
+		navigation.draw(current);
+		describeGrid(view, current, camera.goal(), model.get("title"));
+		const refused = model.get("show_values") === true && letters === 0;
+		const legend = [refused, hasPatterns(layer.plot), ...current.known.map(({ tile }) => tile)];
+		if (!stale.layout && !stale.paint && legend.every((one, i) => one === explained[i])) return;
+		explained = legend;
 		drawLegend(view.legend, current, refused ? TOO_SMALL : []);
-		const [queries, keys] = current.tile.size;
-		const readable = !isPooled(current.tile) && Math.max(queries, keys) <= STRIP_LIMIT;
+	}
+
+	/** What changes only with the weights and the colours. */
+	function explain(current: Scene): void {
+		applyTheme();
+		const { tile } = baseLayer(current);
+		const [queries, keys] = tile.size;
+		const readable = !isPooled(tile) && Math.max(queries, keys) <= STRIP_LIMIT;
+		top.offer(keys > LIMITS.valueColumns);
 		strip.draw({
 			queries: current.queries,
 			keys: current.keys,
@@ -137,88 +162,16 @@ export function createMap(host: HTMLElement, model: Model, signal: AbortSignal):
 
 	function emphasize(current: Scene): void {
 		const hover = model.get("hover");
-		const selection = model.get("selection");
-		cursor = locate(current.tile, hover ?? selection) ?? cursor;
-		const reading = drawOverlay(view, axes, current, hover, selection);
-		drawReadout(view, reading, !byPointer);
-		drawTip(view, current, byPointer && hover !== null ? reading : null);
-		strip.follow(reading?.cell[0] ?? null);
+		const reading = drawOverlay(view, axes, current, hover, model.get("selection"));
+		const pointed = navigation.byPointer();
+		drawReadout(view, reading, !pointed);
+		const tipped = pointed && hover !== null && !navigation.busy();
+		drawTip(view, current, tipped ? reading : null);
+		const query = reading?.cell[0] ?? null;
+		strip.follow(query);
+		const known = current.known.map(({ tile }) => tile);
+		top.draw(query, known, model.get("_top") ?? null, current.keys);
 	}
-
-	function spotUnder(current: Scene, at: Point): Spot {
-		const box = grid.getBoundingClientRect();
-		const { plot } = current.layout;
-		const x = ((at.x - box.left) / box.width) * plot.width;
-		return pick(current, x, ((at.y - box.top) / box.height) * plot.height);
-	}
-
-	let moved = false;
-	const pointer = listenToPointer(
-		grid,
-		{
-			moved() {
-				moved = true;
-				schedule();
-			},
-			pressed(at) {
-				if (scene) togglePin(cellAt(scene.tile, spotUnder(scene, at)));
-			},
-		},
-		signal,
-	);
-
-	function followPointer(current: Scene): void {
-		if (!moved) return;
-		moved = false;
-		const at = pointer();
-		byPointer = at !== null;
-		setCell("hover", at && cellAt(current.tile, spotUnder(current, at)));
-	}
-
-	/** Sends a cell only when it is another one; hosts also fire for what has not changed. */
-	function setCell(name: "hover" | "selection", cell: Cell | null): void {
-		if (sameCell(model.get(name), cell)) return;
-		model.set(name, cell);
-		model.save_changes();
-		schedule();
-	}
-
-	function togglePin(cell: Cell): void {
-		const pinned = scene && locate(scene.tile, model.get("selection"));
-		const spot = scene && locate(scene.tile, cell);
-		setCell("selection", pinned && sameCell(pinned, spot) ? null : cell);
-	}
-
-	function moveTo(spot: Spot): void {
-		byPointer = false;
-		if (tile) setCell("hover", cellAt(tile, spot));
-	}
-
-	const keys = {
-		shape: () => tile?.shape ?? ([1, 1] as const),
-		current: () => cursor,
-		moveTo,
-		pin(spot: Spot) {
-			byPointer = false;
-			if (tile) togglePin(cellAt(tile, spot));
-		},
-		clear() {
-			const nothing = model.get("hover") === null && model.get("selection") === null;
-			byPointer = false;
-			setCell("hover", null);
-			setCell("selection", null);
-			return !nothing;
-		},
-	};
-	listenToKeys(grid, keys, signal);
-	const focus = () => {
-		if (grid.matches(":focus-visible") && model.get("hover") === null) moveTo(cursor);
-	};
-	const blur = () => {
-		if (pointer() === null) setCell("hover", null);
-	};
-	grid.addEventListener("focus", focus, { signal });
-	grid.addEventListener("blur", blur, { signal });
 
 	/** Runs now and whenever one of the traits changes. */
 	function react(names: (keyof State)[], run: () => void): void {
@@ -228,11 +181,14 @@ export function createMap(host: HTMLElement, model: Model, signal: AbortSignal):
 		}
 		run();
 	}
-	react(["weights"], () => invalidate({ whole: true, tile: true }));
-	react(["viewport", "_detail"], () => invalidate({ tile: true }));
-	react(["tokens", "queries"], relayout);
-	react(["_colors", "show_values", "title"], () => invalidate({ paint: true }));
-	react(["hover", "selection"], schedule);
+	react(["weights", "viewport", "_detail"], () => invalidate({ tile: true }));
+	react(["tokens", "queries"], () => {
+		navigation.forget();
+		relayout();
+	});
+	react(["_colors", "show_values"], () => invalidate({ paint: true }));
+	react(["title"], () => invalidate({ view: true }));
+	react(["hover", "selection", "_top"], schedule);
 	react(["error"], () => line(view.error, model.get("error") ?? ""));
 	react(["status"], () => line(view.status, model.get("status") ?? ""));
 	react(["_checks"], () => drawChecks(view.checks, model.get("_checks") ?? []));
@@ -251,7 +207,7 @@ export function createMap(host: HTMLElement, model: Model, signal: AbortSignal):
 		relayout();
 	});
 	resized.observe(root);
-	window.addEventListener("resize", relayout, { signal });
+	listen(window, signal, { resize: relayout });
 	signal.addEventListener("abort", () => {
 		resized.disconnect();
 		cancelAnimationFrame(pending);
@@ -260,9 +216,5 @@ export function createMap(host: HTMLElement, model: Model, signal: AbortSignal):
 
 	width = root.clientWidth;
 	applyTheme();
-	frame();
-}
-
-function shapeOf(tile: Tile): string {
-	return [tile.size, tile.shape, tile.window, tile.bin].join();
+	frame(performance.now());
 }

@@ -59,6 +59,13 @@ export interface WireColors {
 export type Cell = [query: number, key: number];
 export type Window = [q0: number, q1: number, k0: number, k1: number];
 
+/** The keys with the largest weights in one query's row, largest first. */
+export interface TopKeys {
+	query: number;
+	keys: number[];
+	weights: number[];
+}
+
 /** The synced traits. */
 export interface State {
 	tokens: Labels;
@@ -71,6 +78,8 @@ export interface State {
 	viewport: Window | null;
 	/** the viewport in more detail than `weights`, where that is pooled */
 	_detail: WireTile | null;
+	/** the largest weights of one row, for grids whose rows do not travel whole */
+	_top: TopKeys | null;
 	title: string;
 	class_name: string;
 	hover: Cell | null;
@@ -88,6 +97,10 @@ export interface Model {
 	save_changes(): void;
 	on(event: `change:${keyof State}`, callback: () => void): void;
 	off(event: `change:${keyof State}`, callback: () => void): void;
+}
+
+export function sameWindow(a: Window | null, b: Window | null): boolean {
+	return a === b || (a !== null && b !== null && a.every((end, i) => end === b[i]));
 }
 
 /** A decoded tile. `weights` and `states` are row by row, `shape` long. */

@@ -1,5 +1,7 @@
 /** Pointer and touch over the grid. Moves are looked at once per animation frame. */
 
+import { listen } from "./listen";
+
 export interface Point {
 	x: number;
 	y: number;
@@ -8,7 +10,8 @@ export interface Point {
 export interface Pointing {
 	/** the pointer has moved, or left */
 	moved(): void;
-	pressed(at: Point): void;
+	pressed(at: Point, clicks: number): void;
+	doubled(): void;
 }
 
 /** The pointer's position in the client area, null while it is elsewhere. */
@@ -26,14 +29,10 @@ export function listenToPointer(
 		at = null;
 		pointing.moved();
 	};
-	grid.addEventListener("pointermove", follow, { signal });
-	grid.addEventListener("pointerdown", follow, { signal });
-	grid.addEventListener("pointerleave", leave, { signal });
-	grid.addEventListener("pointercancel", leave, { signal });
-	grid.addEventListener(
-		"click",
-		(event) => pointing.pressed({ x: event.clientX, y: event.clientY }),
-		{ signal },
-	);
+	const click = (event: MouseEvent) =>
+		pointing.pressed({ x: event.clientX, y: event.clientY }, event.detail);
+	listen(grid, signal, { pointermove: follow, pointerdown: follow });
+	listen(grid, signal, { pointerleave: leave, pointercancel: leave });
+	listen(grid, signal, { click, dblclick: pointing.doubled });
 	return () => at;
 }

@@ -33,9 +33,14 @@ export interface Reading {
 	words: string | null;
 	/** the rest of the line */
 	notes: string[];
+	/** the pinned cell, out of view: there is a way to go there */
+	away: boolean;
 }
 
 export const HINT = "Hover a cell to read it; click or Enter pins, arrows move, Escape clears";
+/** For maps that one does not see at a glance. */
+export const LARGE_HINT =
+	"Hover a cell to read it, click pins; a drag or Ctrl/⌘+wheel zooms, Shift+drag pans, / finds a token";
 
 export function nameOf(labels: Labels, index: number): Name {
 	const label = labels.labels[index] ?? String(index);
@@ -53,9 +58,9 @@ export function readCell(
 	if (cell === null) return null;
 	const [query, key] = cell;
 	if (query < 0 || key < 0 || query >= tile.size[0] || key >= tile.size[1]) return null;
-	const names = { cell, query: nameOf(queries, query), key: nameOf(keys, key) };
+	const names = { cell, query: nameOf(queries, query), key: nameOf(keys, key), away: false };
 	const spot = locate(tile, cell);
-	if (spot === null) return { ...names, weight: Number.NaN, words: "out of view", notes: [] };
+	if (spot === null) return { ...names, weight: Number.NaN, words: null, notes: [] };
 
 	const weight = weightAt(tile, spot);
 	const bin = isPooled(tile) ? `${tile.bin[0]} × ${tile.bin[1]} cells` : "";
@@ -139,8 +144,19 @@ export function write(into: HTMLElement, pieces: readonly Piece[]): void {
 	);
 }
 
-export function writeReading(into: HTMLElement, reading: Reading | null): void {
-	write(into, reading ? sentence(reading) : [{ text: HINT, kind: "muted" }]);
+/** `show` leads to a pinned cell that is out of view. What is written already is left alone. */
+export function writeReading(
+	into: HTMLElement,
+	reading: Reading | null,
+	show: HTMLElement,
+	hint: string,
+): void {
+	const pieces: Piece[] = reading ? sentence(reading) : [{ text: hint, kind: "muted" }];
+	const text = pieces.map((piece) => piece.text).join("");
+	const away = reading?.away ?? false;
+	if (into.textContent === text + (away ? show.textContent : "")) return;
+	write(into, pieces);
+	if (away) into.append(show);
 }
 
 export function writeTip(into: HTMLElement, reading: Reading): void {

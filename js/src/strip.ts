@@ -4,6 +4,7 @@
  */
 
 import { css, inkOn, type Rgb } from "./color";
+import { listen } from "./listen";
 import type { Labels } from "./model";
 import { nameOf } from "./readout";
 import type { Spot } from "./tile";
@@ -100,11 +101,9 @@ export function createStrip(details: HTMLDetailsElement, signal: AbortSignal): S
 		shade();
 	};
 	for (const side of ["query", "key"] as const) {
-		lines[side].addEventListener("pointerover", point, { signal });
-		lines[side].addEventListener("pointerleave", point, { signal });
-		lines[side].addEventListener("click", lock, { signal });
+		listen(lines[side], signal, { pointerover: point, pointerleave: point, click: lock });
 	}
-	details.addEventListener("toggle", shade, { signal });
+	listen(details, signal, { toggle: shade });
 
 	return {
 		draw(next) {

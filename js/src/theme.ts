@@ -1,6 +1,7 @@
 /** Whether the page around the widget is dark, and word of it when that changes. */
 
 import { luminance, type Rgb, WHITE } from "./color";
+import { listen } from "./listen";
 
 export interface Theme {
 	dark: boolean;
@@ -53,7 +54,7 @@ export function watchTheme(signal: AbortSignal, changed: () => void): void {
 		observer.observe(element, { attributes: true });
 	}
 	const queries = ["(prefers-color-scheme: dark)", "(forced-colors: active)"];
-	for (const query of queries) matchMedia(query).addEventListener("change", check, { signal });
+	for (const query of queries) listen(matchMedia(query), signal, { change: check });
 	signal.addEventListener("abort", () => {
 		observer.disconnect();
 		clearTimeout(timer);

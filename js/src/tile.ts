@@ -1,6 +1,6 @@
 /** Questions about a decoded tile. A "spot" is [row, column] of the tile, a cell [query, key]. */
 
-import { type Cell, State, type Tile, type Window } from "./model";
+import { type Cell, State, type Tile } from "./model";
 
 export type Spot = [row: number, column: number];
 
@@ -44,38 +44,6 @@ export function locate(tile: Tile, cell: Cell | null): Spot | null {
 	const column = Math.floor((cell[1] - tile.window[2]) / tile.bin[1]);
 	const inside = row >= 0 && column >= 0 && row < tile.shape[0] && column < tile.shape[1];
 	return inside ? [row, column] : null;
-}
-
-/**
- * The part of a tile that is in view: all of its cells that the window touches, or the whole tile
- * where that leaves nothing.
- */
-export function crop(tile: Tile, view: Window | null): Tile {
-	const [q0, q1, k0, k1] = tile.window;
-	const [rows, columns] = tile.bin;
-	const [from, to, first, last] = view ?? tile.window;
-	const top = Math.max(0, Math.floor((from - q0) / rows));
-	const left = Math.max(0, Math.floor((first - k0) / columns));
-	const height = Math.min(tile.shape[0], Math.ceil((to - q0) / rows)) - top;
-	const width = Math.min(tile.shape[1], Math.ceil((last - k0) / columns)) - left;
-	const cells = height * width;
-	if (height < 1 || width < 1 || cells === tile.shape[0] * tile.shape[1]) return tile;
-	const cut = <A extends Float32Array | Uint8Array | Uint32Array>(given: A, into: A): A => {
-		for (let row = 0; row < height; row++) {
-			const start = (top + row) * tile.shape[1] + left;
-			into.set(given.subarray(start, start + width), row * width);
-		}
-		return into;
-	};
-	const [y, x] = [q0 + top * rows, k0 + left * columns];
-	return {
-		...tile,
-		shape: [height, width],
-		window: [y, Math.min(q1, y + height * rows), x, Math.min(k1, x + width * columns)],
-		weights: cut(tile.weights, new Float32Array(cells)),
-		states: tile.states && cut(tile.states, new Uint8Array(cells)),
-		at: tile.at && cut(tile.at, new Uint32Array(cells)),
-	};
 }
 
 export function isPooled(tile: Tile): boolean {
@@ -127,6 +95,17 @@ export function rowMaxima({ shape: [rows, columns], weights, states }: Tile): Fl
 	return maxima;
 }
 
+/** The weights that are to be seen, NaN elsewhere: in padding and where nobody may look. */
+export function seenWeights({ weights, states }: Pick<Tile, "weights" | "states">): Float32Array {
+	if (states === null) return weights;
+	const seen = weights.slice();
+	for (let i = 0; i < seen.length; i++) {
+		const state = states[i] as number;
+		if (state > State.zero && !isLeak(state, seen[i] as number)) seen[i] = Number.NaN;
+	}
+	return seen;
+}
+
 export interface Survey {
 	/** how many cells are in each state, by code */
 	states: number[];
@@ -134,13 +113,18 @@ export interface Survey {
 }
 
 /** Which states occur. Without a plane of states every cell is a plain weight: nothing to count. */
-export function survey(tile: Tile): Survey {
-	const found: Survey = { states: new Array<number>(7).fill(0), leaks: 0 };
-	tile.states?.forEach((state, index) => {
-		found.states[state] = (found.states[state] ?? 0) + 1;
-		if (isLeak(state, tile.weights[index] ?? Number.NaN)) found.leaks++;
-	});
-	return found;
+export function survey({ states, weights }: Tile): Survey {
+	const found = new Array<number>(7).fill(0);
+	let leaks = 0;
+	const count = states?.length ?? 0;
+	for (let i = 0; i < count; i++) {
+		const state = (states as Uint8Array)[i] as number;
+		if (state === State.weight) continue;
+		found[state] = (found[state] as number) + 1;
+		if (state === State.cannotLook && isLeak(state, weights[i] as number)) leaks++;
+	}
+	found[State.weight] = count - found.reduce((sum, n) => sum + n, 0);
+	return { states: found, leaks };
 }
 
 /** Which side makes a padding cell padding: its key's column, its query's row, or both. */

@@ -21,9 +21,16 @@ export interface View {
 	row: HTMLElement;
 	cell: HTMLElement;
 	legend: HTMLElement;
+	/** the box that a drag draws */
+	box: HTMLElement;
+	minimap: HTMLElement;
+	toolbar: HTMLElement;
 	readout: HTMLElement;
+	/** goes to the pinned cell, where that is out of view */
+	show: HTMLButtonElement;
 	status: HTMLElement;
 	checks: HTMLDetailsElement;
+	top: HTMLDetailsElement;
 	strip: HTMLDetailsElement;
 	tooltip: HTMLElement;
 }
@@ -49,7 +56,9 @@ export function buildView(): View {
 
 	const title = element("span", "title");
 	const size = element("span", "size");
-	const head = element("div", "head", {}, [title, size]);
+	const words = element("div", "words", {}, [title, size]);
+	const toolbar = element("div", "toolbar", { role: "toolbar", "aria-label": "View" });
+	const head = element("div", "head", {}, [words, toolbar]);
 	const error = element("div", "error", { role: "alert", hidden: "" });
 
 	const cells = element("canvas", "cells", silent);
@@ -61,6 +70,7 @@ export function buildView(): View {
 	columnHair.dataset.axis = "column";
 	const largest = over("largest");
 	const pin = over("pin");
+	const box = over("box");
 	const cell = element("div", "cell", { role: "gridcell", id: `${id}-cell` });
 	const row = element("div", "row", { role: "row" }, [cell]);
 	const grid = element("div", "grid", { role: "grid", tabindex: "0" }, [
@@ -70,6 +80,7 @@ export function buildView(): View {
 		columnHair,
 		largest,
 		pin,
+		box,
 		row,
 	]);
 
@@ -85,17 +96,21 @@ export function buildView(): View {
 		keyTitle,
 	]);
 	const legend = element("div", "legend", { role: "group", "aria-label": "Legend" });
-	const body = element("div", "body", {}, [figure, legend]);
+	const minimap = element("div", "minimap", { ...silent, hidden: "" });
+	const side = element("div", "side", {}, [legend, minimap]);
+	const body = element("div", "body", {}, [figure, side]);
 
 	const readout = element("div", "readout", { role: "status", "aria-live": "polite" });
+	const show = element("button", "show", { type: "button" }, ["Show it"]);
 	const status = element("div", "status", { hidden: "" });
 	const checks = element("details", "checks", { hidden: "" });
+	const top = element("details", "top", { hidden: "" });
 	const strip = element("details", "strip", { hidden: "" });
 	const tooltip = over("tooltip");
 
 	const root = document.createElement("div");
 	root.className = "attnmap";
-	root.append(head, error, body, readout, status, checks, strip, tooltip);
+	root.append(head, error, body, readout, status, checks, top, strip, tooltip);
 	return {
 		root,
 		title,
@@ -116,9 +131,14 @@ export function buildView(): View {
 		row,
 		cell,
 		legend,
+		box,
+		minimap,
+		toolbar,
 		readout,
+		show,
 		status,
 		checks,
+		top,
 		strip,
 		tooltip,
 	};

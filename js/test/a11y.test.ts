@@ -53,13 +53,22 @@ test.each([
 		for (const details of map.all("details")) (details as HTMLDetailsElement).open = true;
 		await frames(3);
 		await clean();
+		map.model.change({ viewport: [1, 6, 0, 5], hover: null, selection: [9, 2] });
+		await map.press("/");
+		const input = map.find(".attnmap-search-text") as HTMLInputElement;
+		input.value = "query";
+		input.dispatchEvent(new InputEvent("input"));
+		await frames(3);
+		expect(map.find(".attnmap-minimap").checkVisibility()).toBe(true);
+		expect(map.find(".attnmap-show").checkVisibility()).toBe(true);
+		await clean();
 	},
 	60_000,
 );
 
 test("every control can be reached and named", async () => {
 	const map = await mount(stateOf(softmaxRows(3, 4), { _checks: ["one", "two"] }));
-	const focusable = map.all('[tabindex="0"], summary');
+	const focusable = map.all('[tabindex="0"], summary, button, input');
 	for (const element of focusable) {
 		expect(element.getAttribute("aria-label") ?? element.textContent).not.toBe("");
 	}

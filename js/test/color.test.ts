@@ -12,6 +12,7 @@ import {
 	unpack,
 } from "../src/color";
 import { decodeTile } from "../src/model";
+import { rowMaxima } from "../src/tile";
 import { colorsOf, tileOf } from "./fixtures";
 
 const at = (palette: Int32Array, i: number) => unpack(palette[i] ?? 0);
@@ -82,7 +83,7 @@ describe("positions on the ramp", () => {
 		);
 		const pixels = new Int32Array(6);
 		const palette = paletteOf(colors, false);
-		colorize(tile, colors, palette, [], pixels);
+		colorize(tile, colors, palette, [], pixels, rowMaxima(tile));
 		expect(pixels[1]).toBe(palette[255]);
 		expect(pixels[0]).toBe(palette[128]);
 		expect([...pixels.subarray(3)]).toEqual([palette[0], palette[0], palette[0]]);

@@ -111,6 +111,7 @@ export function stateOf(rows: number[][], given: Partial<State> = {}): State {
 		selection: null,
 		viewport: null,
 		_detail: null,
+		_top: null,
 		error: "",
 		status: "",
 		_colors: colorsOf(),

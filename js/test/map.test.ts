@@ -436,7 +436,8 @@ describe("viewport", () => {
 	test("shows the window that Python sets: its cells, labels and read-outs, true indices", async () => {
 		const map = await mount(stateOf(rows, { viewport: [5, 9, 10, 17], show_values: false }));
 		const box = map.find(".attnmap-cells").getBoundingClientRect();
-		expect([box.width, box.height]).toEqual([280, 160]);
+		// The figure keeps its size: what is in view fills it.
+		expect([box.width, box.height]).toEqual([510, 340]);
 		expect(map.texts(".attnmap-row-label")).toEqual(["query5", "query6", "query7", "query8"]);
 		expect(map.texts(".attnmap-column-label").at(-1)).toBe("key16");
 		expect(map.find(".attnmap-size").textContent).toContain("in view 5–8 × 10–16");
@@ -445,7 +446,8 @@ describe("viewport", () => {
 		expect(map.find(".attnmap-readout").textContent).toContain("query8 (8) looks at key16 (16)");
 		const shown = unpack(paletteOf(colorsOf(), false)[Math.round((rows[8]?.[16] ?? 0) * 255)] ?? 0);
 		const canvas = map.find(".attnmap-cells") as HTMLCanvasElement;
-		const drawn = canvas.getContext("2d")?.getImageData(6 * 40 + 20, 3 * 40 + 20, 1, 1).data ?? [];
+		const drawn =
+			canvas.getContext("2d")?.getImageData((6.5 / 7) * 510, (3.5 / 4) * 340, 1, 1).data ?? [];
 		expect([...drawn].slice(0, 3)).toEqual([...shown]);
 		map.model.change({ viewport: null });
 		await frames();
@@ -455,8 +457,8 @@ describe("viewport", () => {
 	test("a selection out of view is kept, read out, and comes back", async () => {
 		const map = await mount(stateOf(rows, { viewport: [0, 4, 0, 4], selection: [12, 13] }));
 		expect(map.find(".attnmap-pin").hidden).toBe(true);
-		expect(map.find(".attnmap-readout").textContent).toBe(
-			"query12 (12) → key13 (13) · out of view",
+		expect(map.find(".attnmap-readout").textContent).toMatch(
+			/^query12 \(12\) looks at key13 \(13\) 0\.\d+ · .* · pinned cell out of viewShow it$/,
 		);
 		map.model.change({ viewport: [10, 14, 11, 16] });
 		await frames();

@@ -1,7 +1,8 @@
 import { expect, test } from "vitest";
 import { firstCell } from "../src/geometry";
 import { decodeTile, State, type Tile } from "../src/model";
-import { eachBand } from "../src/pool";
+import { eachBand, spansOf } from "../src/pool";
+import { seenWeights } from "../src/tile";
 import { softmaxRows, tileOf } from "./fixtures";
 
 /** The plain way: the largest magnitude in each pixel's block. */
@@ -27,8 +28,10 @@ function shrink(tile: Tile, down: number, across: number) {
 	const weights: number[] = [];
 	const states: number[] = [];
 	let rows = 0;
-	eachBand(tile, [down, across], (band, first) => {
-		expect(first).toBe(weights.length);
+	const [height, width] = tile.shape;
+	const edges = [spansOf(0, height, down, height), spansOf(0, width, across, width)] as const;
+	eachBand(tile, seenWeights(tile), edges[0].edges, edges[1].edges, (band, row) => {
+		expect(row).toBe(rows);
 		weights.push(...band.weights);
 		states.push(...(band.states ?? []));
 		rows += band.shape[0];
@@ -52,9 +55,23 @@ test.each([
 	expect(pooled.weights).toEqual(plainly(weights, down, across));
 });
 
-test("a tile that fits is handed on as it is", () => {
-	const tile = decodeTile(tileOf(softmaxRows(4, 6)));
-	eachBand(tile, [4, 6], (band, first) => expect([band, first]).toEqual([tile, 0]));
+test("cells that fit are neither pooled nor lost at the edges of a view", () => {
+	const spans = spansOf(2.5, 3, 40, 9);
+	expect([...spans.edges]).toEqual([2, 3, 4, 5, 6]);
+	expect([spans.from, spans.length, spans.pooled]).toEqual([0.5, 3, false]);
+});
+
+test.each([
+	[0, 100, 100],
+	[13.25, 50.5, 100],
+	[-20, 90, 100],
+	[40, 90, 100],
+])("every cell of a view from %d, %d long, has one pixel", (origin, count, total) => {
+	const { edges } = spansOf(origin, count, 37, total);
+	expect(edges.length).toBe(38);
+	expect(edges[0]).toBe(Math.max(0, Math.ceil(origin)));
+	expect(edges[37]).toBe(Math.min(total, Math.ceil(origin + count)));
+	for (let i = 1; i < edges.length; i++) expect(edges[i]).toBeGreaterThanOrEqual(edges[i - 1] ?? 0);
 });
 
 test("weights win over states, states are kept where there is nothing else", () => {

@@ -187,6 +187,7 @@ ARCHITECTURES = [
     A("BigBirdModel", {"attention_type": "original_full"}, note="full"),
     A("CLIPModel", TOWERS, {"pixel_values": picture}),
     A("CodeGenModel", {"rotary_dim": 4}),
+    A("DeepseekV2Model", {**LATENT, "num_experts_per_tok": 1, "topk_method": "greedy"}),
     A("DeepseekV3Model", LATENT, note="latent keys"),
     A("DetrModel", _resnet(), {"pixel_values": lambda: picture(64)}),
     A("EsmModel", {"vocab_size": 99, "pad_token_id": 0}),

@@ -103,6 +103,19 @@ def test_vmap_over_a_model_harms_nobody() -> None:
     assert cap.calls == []
 
 
+def test_exported_module() -> None:
+    """An exported graph calls torch's operators, not its functions; names of modules are gone."""
+    model, x = blocks(), torch.randn(2, 5, 24)
+    exported = torch.export.export(model, (x,)).module()
+    with torch.no_grad(), capture(model) as expected:
+        model(x)
+    with torch.no_grad(), capture(exported) as cap:
+        exported(x)
+    assert cap.layers == [0, 1]
+    for layer in cap.layers:
+        assert largest_difference(all_weights(cap, layer), all_weights(expected, layer)) <= 1e-6
+
+
 @pytest.mark.filterwarnings("ignore::DeprecationWarning:torch.distributed")
 def test_heads_sharded_over_two_processes() -> None:
     with torch.no_grad(), capture(model := blocks()) as whole:

@@ -117,6 +117,29 @@ def test_stages_are_numbered_through() -> None:
         assert largest_difference(all_weights(cap, layer), weights) <= 1e-5
 
 
+def test_attention_between_stages_is_numbered_in_order() -> None:
+    """LeViT: a stage is blocks, and an attention of its own that leads to the next stage."""
+
+    class Stage(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.blocks = nn.Sequential(Block(Attention()), Block(Attention()))
+            self.down_attn = Attention()
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.down_attn(self.blocks(x))
+
+    blocks = nn.ModuleDict({"stages": nn.Sequential(Stage(), Stage())})
+    for stage in blocks["stages"]:
+        for block in stage.blocks:
+            block.attn, block.mixer = block.mixer, nn.Identity()
+            block.forward = lambda x, block=block: x + block.attn(x)
+    with torch.no_grad(), capture(blocks) as cap:
+        blocks["stages"](torch.randn(2, 5, 24))
+    assert [call.layer for call in cap.calls] == [0, 1, 2, 3, 4, 5]
+    assert {call.kind for call in cap.calls} == {"self"}
+
+
 def test_towers_are_kinds() -> None:
     config = transformers.CLIPConfig(
         text_config={
@@ -179,6 +202,24 @@ def test_cross_attention_by_name_and_by_shape() -> None:
     cap = run(Pool())
     assert cap.kinds(0) == ["cross"]
     assert cap.weights(0, 2).shape == (1, 5)
+
+
+def test_pooled_keys_are_still_ones_own() -> None:
+    """Segformer, PVT: fewer keys than queries, yet of one and the same sequence."""
+
+    class Pooled(nn.Module):
+        def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+            keys = x[:, ::2]
+            return (x @ keys.transpose(-2, -1)).softmax(-1) @ keys
+
+    class Two(nn.Module):
+        def forward(self, x: Tensor, context: Tensor) -> Tensor:
+            return (x @ context.transpose(-2, -1)).softmax(-1) @ context
+
+    assert run(nn.Sequential(Pooled())).kinds(0) == ["self"]
+    with capture(model := Two()) as cap:
+        model(torch.randn(2, 5, 24), torch.randn(2, 3, 24))
+    assert cap.kinds(0) == ["cross"]
 
 
 def test_numbers_survive_wrapping_and_compiling() -> None:

@@ -124,7 +124,7 @@ def test_the_metadata_has_the_readme_and_a_torch_that_a_browser_need_not_have(wh
 
 
 def test_the_bundle_is_small(bundle: dict[str, str]):
-    assert 0 < len(bundle["widget.js"].encode()) <= 40_000
+    assert 0 < len(bundle["widget.js"].encode()) <= 60_000
 
 
 def test_the_front_end_stands_alone(bundle: dict[str, str]):

@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from attnmap_widget import CaptureError, capture
-from attnmap_widget.capturing import overview, scoring, streaming
+from attnmap_widget.capturing import bands, overview, panels, scoring, streaming, workers
 from attnmap_widget.capturing.operations import (
     Add,
     Cast,
@@ -40,13 +40,16 @@ from attnmap_widget.capturing.operations import (
     Tanh,
     Window,
 )
+from attnmap_widget.capturing.plain import Plain
 from attnmap_widget.capturing.records import Held, Rebuilt, Record
-from attnmap_widget.capturing.scoring import Plain, Replayed, source_of
+from attnmap_widget.capturing.replayed import Replayed, source_of
 from attnmap_widget.capturing.streaming import Cancelled, HeadStream, HeadSurvey
 
 INF = float("inf")
 MINIMUM = torch.finfo(torch.float32).min
-TOLERANCE = 1e-5
+TOLERANCE = 3e-5
+"""Scores of ±100 are rounded to 8e-6, and by block shapes differently."""
+MODEL_TOLERANCE = 1e-5
 
 
 # ------------------------------------------------------------------ brute force
@@ -198,7 +201,7 @@ def records(draw: st.DrawFn) -> Rebuilt:
     queries, keys = draw(st.integers(1, 70)), draw(st.integers(1, 90))
     seed = draw(st.integers(0, 999))
     group = draw(st.sampled_from([1, 3]))
-    scale = draw(st.sampled_from([0.5, 2.0, 5.0]))
+    scale = draw(st.sampled_from([0.5, 2.0, 4.0]))
     q, k = tensors(seed, (2, 3, queries, 8), (2, 3 // group, keys, 8), scale=scale)
     dtype = draw(st.sampled_from([None, None, torch.float64, torch.bfloat16, torch.float16]))
     sinks = tensors(seed, (3,))[0] * 2 if draw(st.booleans()) else None
@@ -218,15 +221,16 @@ def records(draw: st.DrawFn) -> Rebuilt:
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """So small that little heads take many blocks, panels and threads too."""
     monkeypatch.setattr(overview, "_BLOCK_KEYS", 1)
-    monkeypatch.setattr(overview, "_POOLED", 2)
+    monkeypatch.setattr(panels, "POOLED", 2)
+    monkeypatch.setattr(overview, "POOLED", 2)
     monkeypatch.setattr(overview, "_MOST_ROWS", 5)
     monkeypatch.setattr(overview, "_FEWEST_ROWS", 5)
     monkeypatch.setattr(overview, "_THREAD_CELLS", 400)
     monkeypatch.setattr(overview, "_SEARCH_NUMBERS", 200)
-    monkeypatch.setattr(overview, "_TICK", 0.001)
+    monkeypatch.setattr(workers, "TICK", 0.001)
     monkeypatch.setattr(streaming, "_SAMPLED", 16)
     monkeypatch.setattr(scoring, "_ROW_KEYS", 7)
-    monkeypatch.setattr(scoring, "_MASK_CELLS", 300)
+    monkeypatch.setattr(bands, "_MASK_CELLS", 300)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
 
 
@@ -468,7 +472,7 @@ def test_windows_and_surveys_of_real_calls(name: str, dtype: torch.dtype) -> Non
             spot = (2, queries, 1, keys - 1)
             part = expected[2:queries, 1 : keys - 1]
             # Half types: the same sum may round up or down.
-            room = TOLERANCE if dtype == torch.float32 else 4e-3
+            room = MODEL_TOLERANCE if dtype == torch.float32 else 4e-3
             assert torch.allclose(stream.window(*spot), part, atol=room, rtol=0, equal_nan=True)
             found = stream.survey(10)
             pooled = found.values.copy()
