@@ -5,11 +5,11 @@ They need no (queries, keys) tensor, and say which blocks of a head need not be 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-import math
-
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -97,14 +97,10 @@ def band_of(mask: Fill | Add, batch: int, head: int, shape: tuple[int, int]) -> 
             return None
         if allowed.shape[1] == 1:
             allowed = allowed.expand(-1, keys)
-        count = allowed.count_nonzero(1)
-        # torch has no argmax of bool; the bytes are the same.
-        bytes_ = allowed.view(torch.uint8)
-        first, last = bytes_.argmax(1), keys - bytes_.flip(1).argmax(1)
-        if bool(((last - first != count) & (count > 0)).any()):
+        found = _runs(allowed)
+        if found is None:
             return None
-        low[rows] = torch.where(count > 0, first, 0)
-        high[rows] = torch.where(count > 0, last, 0)
+        low[rows], high[rows] = found
         if tensor.shape[2] == 1:  # one row for all queries
             return Bands.made(low[:1].expand(queries), high[:1].expand(queries), keys)
     return Bands.made(low, high, keys)
@@ -133,3 +129,18 @@ def _add_reader(mask: Fill | Add) -> Callable[[Tile], Tensor] | None:
         return allowed if bool((allowed | (values <= _HIDDEN)).all()) else allowed[:0]
 
     return read
+
+
+def _runs(allowed: Tensor) -> Tensor | None:
+    """First key and end of the run of True in each row, (2, rows); None where a row has two."""
+    grid = allowed.numpy()
+    found = np.zeros((2, len(grid)), dtype=np.int64)
+    # By rows: numpy scans the bytes of one row many at a time, and stops at the first True.
+    for place, row in enumerate(grid):
+        count = np.count_nonzero(row)
+        first = int(row.argmax())
+        if np.count_nonzero(row[first : first + count]) != count:
+            return None
+        if count:
+            found[:, place] = first, first + count
+    return torch.from_numpy(found)

@@ -265,7 +265,7 @@ def capture(model: nn.Module | None = None, *, layers: Iterable[int] | None = No
         if not wanted:
             raise ValueError("layers=[] would keep nothing; leave it out to keep every layer")
         numbers: Iterable[object] = wanted
-        if not all(isinstance(layer, int) and not isinstance(layer, bool) for layer in numbers):
+        if any(isinstance(layer, bool) or not hasattr(layer, "__index__") for layer in numbers):
             raise ValueError(
                 f"layers={sorted(map(repr, wanted))}: give block numbers such as [0, 11]"
             )

@@ -82,12 +82,24 @@ class ModuleNames:
         places = self._block_lists(name)
         if not places:
             return None
+        if tower_of(name) in self._uneven:
+            return None
         parts = name.split(".")
         if len(places) == 1:
             return int(parts[places[0]])
         return self._numbered_through(tower_of(name), len(places)).get(
             ".".join(parts[: places[-1] + 1])
         )
+
+    @cached_property
+    def _uneven(self) -> set[Tower]:
+        """Towers with attention inside the blocks of a stage and beside them: order has to do."""
+        depths: dict[Tower, set[int]] = {}
+        for name, _ in self.attention_like:
+            depth = len(self._block_lists(name))
+            if depth:
+                depths.setdefault(tower_of(name), set()).add(depth)
+        return {tower for tower, found in depths.items() if len(found) > 1}
 
     def _block_lists(self, name: str) -> list[int]:
         """Places in a name whose number counts blocks: the outermost list, nested stages."""

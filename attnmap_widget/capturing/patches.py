@@ -79,7 +79,7 @@ def _watch_modules() -> Callable[[], object]:
     def __call__(self: nn.Module, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
         if not SESSION.recorders:
             return original(self, *args, **kwargs)
-        with SESSION.module_runs(self):
+        with SESSION.module_runs(self, (args, kwargs)):
             return original(self, *args, **kwargs)
 
     return _replace(nn.Module, "__call__", original, __call__)

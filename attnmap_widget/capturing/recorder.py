@@ -80,15 +80,17 @@ class Recorder:
         of it. ``square``: as many queries as keys. Calls whose layer is not wanted count as seen.
         """
         names = self._names_for(running)
-        module, serial, parent, name = self._innermost(running, names)
+        here, parent, name = self._innermost(running, names)
+        module = None if here is None else here.module
         if self._names is not None and module is None:
             return None
         if names is not None and (name, type(module).__name__) in names.windowed:
             return None
-        crossing = self._is_cross(name, module, parent, cross, square)
+        crossing = self._is_cross(name, here, parent, cross, square)
         tower = tower_of(name)
         if self._names is None and names is not None:
             tower = (names.root, *tower)
+        serial = 0 if here is None else here.serial
         layer, part = self._number(name, serial, tower, crossing, names)
         self.layers_seen.add(layer)
         if self.layers is not None and layer not in self.layers:
@@ -110,29 +112,31 @@ class Recorder:
 
     def _innermost(
         self, running: list[Running], names: ModuleNames | None
-    ) -> tuple[nn.Module | None, int, nn.Module | None, str]:
+    ) -> tuple[Running | None, nn.Module | None, str]:
         mine = [r for r in running if names is not None and r.module in names.modules]
         while len(mine) > 1 and type(mine[0].module).__name__ in _INNER_CLASSES:
             mine.pop(0)
         if names is None or not mine:
-            return None, 0, None, ""
+            return None, None, ""
         parent = mine[1].module if len(mine) > 1 else None
-        return mine[0].module, mine[0].serial, parent, names.modules[mine[0].module]
+        return mine[0], parent, names.modules[mine[0].module]
 
     def _is_cross(
         self,
         name: str,
-        module: nn.Module | None,
+        here: Running | None,
         parent: nn.Module | None,
         hint: bool | None,
         square: bool,
     ) -> bool:
-        said = says_cross(name, module, parent)
+        said = says_cross(name, None if here is None else here.module, parent)
         if said is None:
             said = hint
         if said is None:
-            # Nothing says it. A call that was square before is self-attention reading a cache now.
-            said = not square and name not in self._self_names
+            # Nothing says it. One sequence has fewer keys than queries where the keys are pooled; a
+            # call that was square before is self-attention reading a cache now.
+            several = here is None or here.takes_several()
+            said = not square and several and name not in self._self_names
         if not said:
             self._self_names.add(name)
         return said

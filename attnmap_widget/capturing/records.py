@@ -12,6 +12,8 @@ from .operations import Operation, Tile
 
 Source = Literal["rebuilt", "model"]
 Shape = tuple[int, int, int, int]
+# Memory may be this many times what a record uses of it before the record takes a copy.
+_SLACK = 1.3
 
 
 class Record(Protocol):
@@ -79,8 +81,8 @@ class Rebuilt:
         out_dtype: torch.dtype | None = None,
     ) -> None:
         # No autograd graph is kept: detached tensors share their memory with the model's.
-        self.queries = queries.detach()
-        self._store, self._length = KeyStore(keys.detach()), keys.shape[2]
+        self.queries, kept_keys = _alone(queries.detach(), keys.detach())
+        self._store, self._length = KeyStore(kept_keys), keys.shape[2]
         self.operations = tuple(step.with_tensors(_settled) for step in operations)
         self.shape = shape
         self.sinks = None if sinks is None else _settled(sinks)
@@ -209,6 +211,23 @@ class Held:
     def overwritten(self) -> bool:
         """See `Record.overwritten`."""
         return False
+
+
+def _alone(queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
+    """Queries and keys; copies where they are views of more, which they would keep alive.
+
+    A projection to q, k and v at once is one block of memory: without the copy v would stay too.
+    """
+    used: dict[int, int] = {}
+    for tensor in (queries, keys):
+        pointer = tensor.untyped_storage().data_ptr()
+        used[pointer] = used.get(pointer, 0) + tensor.numel() * tensor.element_size()
+
+    def alone(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        return tensor.clone() if storage.nbytes() > _SLACK * used[storage.data_ptr()] else tensor
+
+    return alone(queries), alone(keys)
 
 
 def _settled(tensor: Tensor) -> Tensor:

@@ -6,13 +6,14 @@ the same model at once never see each other's calls.
 
 from __future__ import annotations
 
+import re
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from types import CodeType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.overrides
@@ -28,6 +29,8 @@ _CALL_CODE: frozenset[CodeType] = frozenset(
     | {part for part in nn.Module._call_impl.__code__.co_consts if isinstance(part, CodeType)}
 )
 _FRAMES_TO_SEARCH = 40
+# Keyword arguments that go with a sequence rather than being another one.
+_NO_SEQUENCE = re.compile(r"mask|pos|bias|embed|rotary|cos|sin", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,20 @@ class Running:
 
     module: nn.Module
     serial: int
+    inputs: tuple[tuple[Any, ...], dict[str, Any]] | None = None
+
+    def takes_several(self) -> bool:
+        """Tell whether the module was given more than one sequence; True where it is not known."""
+        if self.inputs is None:
+            return True
+        args, kwargs = self.inputs
+        named = (value for name, value in kwargs.items() if not _NO_SEQUENCE.search(name))
+        sequences = {
+            id(value)
+            for value in (*args, *named)
+            if isinstance(value, torch.Tensor) and value.ndim >= 2 and value.is_floating_point()
+        }
+        return len(sequences) > 1
 
 
 class Session(threading.local):
@@ -80,13 +97,15 @@ class Session(threading.local):
             self.muted -= 1
 
     @contextmanager
-    def module_runs(self, module: nn.Module) -> Iterator[None]:
+    def module_runs(
+        self, module: nn.Module, inputs: tuple[tuple[Any, ...], dict[str, Any]]
+    ) -> Iterator[None]:
         """Around one call of a module."""
         for recorder in self.recorders:
             recorder.module_starts(module, self.stack)
         self._serial += 1
         depth = len(self.stack)
-        self.stack.append(Running(module, self._serial))
+        self.stack.append(Running(module, self._serial, inputs))
         try:
             yield
         finally:

@@ -14,17 +14,19 @@ from torch import Tensor
 
 from attnmap_widget.errors import CaptureError
 
+from .job import Found
 from .memory import require
-from .overview import Cancelled, Found, Pass
+from .overview import Cancelled, Pass
 from .records import Rebuilt, Record
-from .scoring import row_sums, source_of
+from .replayed import source_of
+from .scoring import row_sums
 from .session import SESSION
 from .weighed import survey_weights
 
 __all__ = ["Cancelled", "HeadStream", "HeadSurvey"]
 
 _LIMIT = 512
-_SAMPLED = 64
+_SAMPLED = 128
 """A first picture reads one query in this many, or fewer."""
 _KNOWN_ROWS = 512
 
@@ -109,7 +111,7 @@ class HeadStream:
                     "cpu", torch.float32, copy=True
                 )
             source = self._source
-            if not len(range(q0, q1)) or not len(range(k0, k1)):
+            if not range(q0, q1) or not range(k0, k1):
                 return torch.empty(q1 - q0, k1 - k0, dtype=torch.float32, device="cpu")
             self._learn(q0, q1)
             scores = source.scores(rows, keys)
@@ -172,7 +174,7 @@ class HeadStream:
             if self._source is None:
                 found = survey_weights(
                     lambda part: self._record.rows(self._batch, self._head, part),
-                    keys, rows, (height, bin_[1]), progress, cancelled,
+                    keys, rows, (height, bin_[1]), progress=progress, cancelled=cancelled,
                 )  # fmt: skip
             else:
                 found = Pass(self._source, rows, (height, bin_[1])).run(progress, cancelled)
@@ -197,7 +199,7 @@ class HeadStream:
         def of_queries(read: NDArray[Any], missing: float, kind: type) -> NDArray[Any]:
             if rows.step == 1:
                 return read.astype(kind)
-            spread = np.full(queries, missing, dtype=kind)
+            spread: NDArray[Any] = np.full(queries, missing, dtype=kind)
             spread[rows.start :: rows.step] = read
             return spread
 

@@ -8,7 +8,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from .overview import Cancelled, Found
+from .job import Found
+from .overview import Cancelled
 
 _CELLS = 1 << 21
 
@@ -18,6 +19,7 @@ def survey_weights(
     keys: int,
     rows: range,
     bin_: tuple[int, int],
+    *,
     progress: Callable[[float], None] | None,
     cancelled: Callable[[], bool] | None,
 ) -> Found:

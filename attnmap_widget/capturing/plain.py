@@ -1,0 +1,137 @@
+"""Scores of a head that are scale · q·kᵀ under a mask of bands: what long sequences mostly are."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from .bands import Bands
+from .scoring import FAR, LOG2_E, Panel
+
+_SAFE = 100.0
+"""Base-2 scores of at most this size need no reference: sums stay within float32."""
+
+
+class Plain:
+    """scale · q·kᵀ in base 2 and a band of keys for each row; float32."""
+
+    unit = 1.0
+    dtype = torch.float32
+    lowest = FAR / 2
+
+    def __init__(
+        self, queries: Tensor, keys: Tensor, factor: float, bands: Bands, sink: float | None
+    ) -> None:
+        self.shape = (queries.shape[0], keys.shape[0])
+        self.queries, self.keys, self.factor = queries, keys, factor * LOG2_E
+        self.bands = bands
+        self.sink = None if sink is None else sink * LOG2_E
+
+    def scores(self, rows: slice, keys: slice) -> Tensor:
+        """See `ScoreSource.scores`."""
+        queries = _plain(self.queries[rows]) * self.factor
+        found = queries @ _plain(self.keys[keys]).T
+        low, high = self.bands.rows(rows)
+        panel = Panel(
+            rows, len(low), 0, 0,
+            low=low, high=high, below=int(low.max()), above=int(high.min()),
+        )  # fmt: skip
+        hide(found[:, None], panel, keys.start, -math.inf)
+        return found
+
+    def blocks(self, columns: int, width: int) -> PlainBlocks:
+        """See `ScoreSource.blocks`."""
+        return PlainBlocks(self, columns, width)
+
+    def best_key(self, rows: Tensor, first: int, columns: int) -> Tensor:
+        """Key of the highest score of given rows within given bins; rows and result (bins, many).
+
+        Bin number first + b holds ``columns`` keys and is read for rows[b]; the first of equals.
+        """
+        bins, many = rows.shape
+        start = first * columns
+        keys = torch.zeros(bins * columns, self.keys.shape[1], dtype=self.dtype, device="cpu")
+        there = self.keys[start : start + bins * columns]
+        torch.mul(_plain(there), self.factor, out=keys[: len(there)])
+        # The reduced axis is not the last one: see `Blocks.fill`.
+        chosen = self.queries.index_select(0, rows.reshape(-1))
+        found = torch.bmm(
+            keys.view(bins, columns, -1), _plain(chosen).view(bins, many, -1).transpose(1, 2)
+        )
+        begin = torch.arange(start, start + bins * columns, columns, device="cpu")[:, None]
+        low, high = self.bands.low[rows] - begin, self.bands.high[rows] - begin
+        cut = (low > 0) | (high < columns)
+        if bool(cut.any()):
+            bin_, place = cut.nonzero(as_tuple=True)
+            key = torch.arange(columns, device="cpu")[None]
+            outside = (key < low[cut][:, None]) | (key >= high[cut][:, None])
+            found[bin_, :, place] = found[bin_, :, place].masked_fill(outside, -math.inf)
+        return found.max(1).indices + begin
+
+
+class PlainBlocks:
+    """`Blocks` of plain scores: one matmul each, on keys that were put in order beforehand."""
+
+    def __init__(self, source: Plain, columns: int, width: int) -> None:
+        keys = source.keys.shape[0]
+        self._source, self._columns, self._width = source, columns, width
+        count = -(-keys // width)
+        padded = torch.zeros(count * width, source.keys.shape[1], dtype=torch.float32, device="cpu")
+        torch.mul(_plain(source.keys), source.factor, out=padded[:keys])
+        self._norm = float(padded.norm(dim=1).max())
+        # (blocks, columns, bins, d): slot r · bins + j of a block holds its key j · columns + r
+        self._keys = padded.view(count, width // columns, columns, -1).transpose(1, 2).contiguous()
+
+    def panel(self, rows: slice) -> Panel:
+        """See `Blocks.panel`."""
+        source = self._source
+        queries = _plain(source.queries[rows]).contiguous()
+        low, high = source.bands.rows(rows)
+        first, last = source.bands.span(rows)
+        # |q·k| ≤ ‖q‖ ‖k‖ (Cauchy–Schwarz)
+        bound = max(float(queries.norm(dim=1).max()) * self._norm, abs(source.sink or 0.0))
+        return Panel(
+            rows, len(queries), first, last,
+            safe=bound < _SAFE, queries=queries,
+            low=low, high=high, below=int(low.max()), above=int(high.min()),
+        )  # fmt: skip
+
+    def fill(self, out: Tensor, panel: Panel, start: int) -> None:
+        """See `Blocks.fill`."""
+        count, columns, bins = out.shape
+        block, offset = divmod(start, self._width)
+        keys = self._keys[block]
+        if bins < keys.shape[1]:
+            skip = offset // columns
+            keys = keys[:, skip : skip + bins].reshape(columns * bins, -1)
+        else:
+            keys = keys.view(columns * bins, -1)
+        assert panel.queries is not None
+        torch.mm(panel.queries, keys.T, out=out.view(count, columns * bins))
+        hide(out, panel, start, FAR)
+
+
+def hide(grid: Tensor, panel: Panel, start: int, value: float) -> None:
+    """Put ``value`` outside the panel's bands; grid and start as in `Blocks.fill`."""
+    assert panel.low is not None
+    assert panel.high is not None
+    columns, bins = grid.shape[1:]
+    if start + columns * bins > panel.above:
+        skip = max(0, panel.above - start) // columns
+        keys = _keys(start + skip * columns, columns, bins - skip)
+        grid[:, :, skip:].masked_fill_(keys >= panel.high[:, None, None], value)
+    if start < panel.below:
+        stop = min(bins, -(-(panel.below - start) // columns))
+        keys = _keys(start, columns, stop)
+        grid[:, :, :stop].masked_fill_(keys < panel.low[:, None, None], value)
+
+
+def _keys(start: int, columns: int, bins: int) -> Tensor:
+    positions = torch.arange(start, start + columns * bins, dtype=torch.int32, device="cpu")
+    return positions.view(bins, columns).T[None]
+
+
+def _plain(tensor: Tensor) -> Tensor:
+    return tensor.to("cpu", torch.float32)

@@ -1,0 +1,37 @@
+"""Python threads that share one pass; each computes with one torch thread."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import FIRST_EXCEPTION, Future, wait
+
+import torch
+
+TICK = 0.03
+"""Seconds between two reports."""
+_ONE_THREAD = threading.Lock()
+
+
+def use_one_thread() -> None:
+    """Let torch use one thread for what this Python thread computes, and nothing else change.
+
+    ``torch.set_num_threads`` sets the calling thread, and what threads start with that use torch
+    for the first time: the latter is put back by another thread at once.
+    """
+    with _ONE_THREAD:
+        before = torch.get_num_threads()
+        torch.set_num_threads(1)
+        restore = threading.Thread(target=torch.set_num_threads, args=(before,))
+        restore.start()
+        restore.join()
+
+
+def finish(running: list[Future[None]], tick: Callable[[], None] = lambda: None) -> None:
+    """Wait for all of them; ``tick`` is called meanwhile, and errors of any are raised."""
+    pending = set(running)
+    while pending:
+        done, pending = wait(pending, timeout=TICK, return_when=FIRST_EXCEPTION)
+        for future in done:
+            future.result()
+        tick()
