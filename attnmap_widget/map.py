@@ -222,6 +222,10 @@ class AttentionMap(FileMethods, anywidget.AnyWidget):
         }
         super().set_state(fitting)
 
+    def _get_embed_state(self, drop_defaults: bool = False) -> Any:
+        """Whole for `ipywidgets.embed`, which leaves defaults out; the front end is one here."""
+        return super()._get_embed_state(drop_defaults=False)
+
     def _fits(self, name: str, value: Any) -> bool:
         try:
             check(self._checked, {name: value})

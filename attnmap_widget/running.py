@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 import ipywidgets
 import torch
+from torch.nn.modules.module import register_module_forward_pre_hook
 
 from .capturing import Capture, capture
 from .explorer import AttentionExplorer
+from .passes import Cancelled, Pass, Progress
 
 
 def explore(
@@ -53,13 +56,16 @@ def explore(
         tokens, queries = token_lists(tokenizer, encoded)
     explorer = AttentionExplorer(cap, tokens, queries, **options)
     if isinstance(inputs, str):
-        _add_text_box(explorer, model, inputs, tokenizer)
+        _TextBox(explorer, model, inputs, tokenizer)
     return explorer
 
 
-def run(model: torch.nn.Module, inputs: Any) -> Capture:
-    """Capture one run of `model` on `inputs`, in eval mode and without gradients."""
-    with _evaluating(model), torch.no_grad(), capture(model) as cap:
+def run(model: torch.nn.Module, inputs: Any, cancelled: Cancelled = lambda: False) -> Capture:
+    """Capture one run of `model` on `inputs`, in eval mode and without gradients.
+
+    `cancelled` is asked before each module runs; once it says True the run ends with `Stopped`.
+    """
+    with _evaluating(model), _stopping(cancelled), torch.no_grad(), capture(model) as cap:
         if isinstance(inputs, Mapping):
             model(**inputs)
         elif isinstance(inputs, tuple):
@@ -69,6 +75,29 @@ def run(model: torch.nn.Module, inputs: Any) -> Capture:
         else:
             model(inputs)
     return cap
+
+
+class Stopped(Exception):  # noqa: N818 - it is no error: somebody asked for it
+    """A run of a model was given up."""
+
+
+@contextmanager
+def _stopping(cancelled: Cancelled) -> Iterator[None]:
+    """Ask before each module of this thread runs.
+
+    A global hook: hooks of the modules' own would push torch's encoder off its fused path.
+    """
+    thread = threading.get_ident()
+
+    def ask(module: torch.nn.Module, args: Any) -> None:
+        if threading.get_ident() == thread and cancelled():
+            raise Stopped
+
+    hook = register_module_forward_pre_hook(ask)
+    try:
+        yield
+    finally:
+        hook.remove()
 
 
 @contextmanager
@@ -103,21 +132,42 @@ def token_lists(tokenizer: Any, inputs: Any) -> tuple[Any, Any]:
     return lists[0], lists[1]
 
 
-def _add_text_box(
-    explorer: AttentionExplorer, model: torch.nn.Module, text: str, tokenizer: Any
-) -> None:
-    box = ipywidgets.Text(
-        value=text, description="Text", continuous_update=False, layout={"width": "auto"}
-    )
+class _TextBox:
+    """A sentence above an explorer; a new one runs the model beside the notebook."""
 
-    def again(change: dict[str, Any]) -> None:
-        explorer.map.status = "running the model…"
+    def __init__(
+        self, explorer: AttentionExplorer, model: torch.nn.Module, text: str, tokenizer: Any
+    ) -> None:
+        self._explorer, self._model, self._tokenizer = explorer, model, tokenizer
+        self._pass: Pass | None = None
+        # A run changes the model's mode for its time, so there is one at a time.
+        self._one_run = threading.Lock()
+        box = ipywidgets.Text(
+            value=text, description="Text", continuous_update=False, layout={"width": "auto"}
+        )
+        box.observe(self._again, names="value")
+        explorer.children = (box, *explorer.children)
+
+    def _again(self, change: dict[str, Any]) -> None:
+        if self._pass is not None:
+            self._pass.cancel()  # this sentence takes the place of the one before
+        text = change["new"]
+
+        def work(progress: Progress, cancelled: Cancelled) -> tuple[Capture, Any]:
+            with self._one_run:
+                encoded = _encode(self._model, text, self._tokenizer)
+                return run(self._model, encoded, cancelled), encoded
+
+        self._explorer.map.status = "running the model…"
+        self._pass = Pass(work, progress=lambda _: None, done=self._done, failed=self._failed)
+
+    def _done(self, found: tuple[Capture, Any]) -> None:
+        cap, encoded = found
         try:
-            encoded = _encode(model, change["new"], tokenizer)
-            explorer.use(run(model, encoded), *token_lists(tokenizer, encoded))
+            self._explorer.use(cap, *token_lists(self._tokenizer, encoded))
         except Exception as failure:  # noqa: BLE001 - the last good map stays, with the reason
-            explorer.error = explorer.map.error = str(failure) or repr(failure)
-            explorer.map.status = ""
+            self._failed(failure)
 
-    box.observe(again, names="value")
-    explorer.children = (box, *explorer.children)
+    def _failed(self, failure: Exception) -> None:
+        self._explorer.error = self._explorer.map.error = str(failure) or repr(failure)
+        self._explorer.map.status = ""

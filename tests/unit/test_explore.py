@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
+import threading
+import weakref
+
 import ipywidgets
 import numpy as np
 import pytest
@@ -159,3 +164,47 @@ def test_what_cannot_be_run_or_read_is_said() -> None:
         explore(llama(), "the cat")
     with pytest.raises(CaptureError, match="no attention"):
         explore(torch.nn.Linear(3, 3), torch.randn(2, 3))
+
+
+def test_beside_a_notebook_a_newer_sentence_stops_the_run_of_the_one_before() -> None:
+    model = llama().train()
+    before = {module: dict(module._forward_pre_hooks) for module in model.modules()}
+    explorer = explore(model, "the cat sat", tokenizer=WordTokenizer())
+    started, go = threading.Event(), threading.Event()
+    ended: list[int] = []
+
+    def wait_in_the_first_run(module: torch.nn.Module, args: object) -> None:
+        if not started.is_set():
+            started.set()
+            assert go.wait(10)
+
+    slow = model.model.layers[0].register_forward_pre_hook(wait_in_the_first_run)
+    model.register_forward_hook(lambda *_: ended.append(1))
+
+    async def notebook() -> None:
+        box = explorer.children[0]
+        box.value = "the dog sat on a mat"
+        assert explorer.map.status == "running the model…"  # and the notebook goes on
+        assert await asyncio.to_thread(started.wait, 10)
+        box.value = "a cat"
+        go.set()
+        while explorer.map.status:
+            await asyncio.sleep(0.005)
+
+    asyncio.run(notebook())
+    assert explorer.map.tokens == ["a", "cat"]
+    assert explorer.error == ""
+    assert ended == [1]  # the first run never reached its end
+    assert all(module.training for module in model.modules())
+    slow.remove()
+    assert {module: dict(module._forward_pre_hooks) for module in model.modules()} == before
+
+
+def test_an_explorer_with_a_text_box_lets_go_of_its_model() -> None:
+    model = llama()
+    gone = weakref.ref(model)
+    explorer = explore(model, "the cat sat", tokenizer=WordTokenizer())
+    explorer.close()
+    del model, explorer
+    gc.collect()
+    assert gone() is None
