@@ -1,10 +1,12 @@
-"""A pandas DataFrame as what a map takes."""
+"""A pandas DataFrame as what a map takes, and a map as a DataFrame."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
+
+from .figure import Figure
 
 
 def inputs(frame: Any) -> dict[str, Any]:
@@ -19,6 +21,21 @@ def inputs(frame: Any) -> dict[str, Any]:
     numbers = frame.to_numpy(dtype=np.float32, na_value=np.nan)
     weights = [[None if np.isnan(weight) else weight for weight in row] for row in numbers]
     return {"tokens": keys, "queries": None if queries == keys else queries, "weights": weights}
+
+
+def to_frame(figure: Figure) -> Any:
+    """The whole grid as a DataFrame of float32, tokens raw as given, NaN where there is no weight.
+
+    ImportError without pandas.
+    """
+    try:
+        import pandas as pd
+    except ImportError:
+        raise ImportError("to_frame needs pandas, which is not installed") from None
+    checked = figure.checked
+    return pd.DataFrame(
+        np.array(checked.values), index=list(checked.rows), columns=list(checked.tokens)
+    )
 
 
 def _token(label: Any) -> Any:

@@ -110,6 +110,15 @@ class FileMethods:
 
         return cls(**inputs(df), **options)
 
+    def to_frame(self) -> Any:
+        """All weights as a pandas DataFrame: keys are its columns, queries its index.
+
+        The inverse of `from_frame`, but for options. Needs pandas (ImportError).
+        """
+        from .frame import to_frame
+
+        return to_frame(self._figure())
+
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
         """Beside the live view a picture for hosts without one, and a line of text."""
         from .bundle import to_img

@@ -108,10 +108,14 @@ def is_local(url: str) -> bool:
 
 
 class Offline:
-    """Cuts a browser context off from everything but this machine, and keeps what was tried."""
+    """Cuts a browser context off from everything but this machine, and keeps what was tried.
 
-    def __init__(self, context: BrowserContext) -> None:
+    What a host's own page asks for by `habit` is refused too, and not held against the maps.
+    """
+
+    def __init__(self, context: BrowserContext, habit: str | None = None) -> None:
         self.tried: list[str] = []
+        self._habit = habit
         context.route(lambda url: not is_local(url), self._refuse)
         context.on("page", lambda page: page.on("websocket", lambda socket: self._note(socket.url)))
 
@@ -120,7 +124,7 @@ class Offline:
         route.abort()
 
     def _note(self, url: str) -> None:
-        if not is_local(url):
+        if not is_local(url) and not (self._habit and url.startswith(self._habit)):
             self.tried.append(url)
 
 
@@ -131,11 +135,13 @@ class Tab:
 
 
 @contextmanager
-def open_tab(browser: Browser, context_args: dict[str, Any]) -> Iterator[Tab]:
+def open_tab(
+    browser: Browser, context_args: dict[str, Any], habit: str | None = None
+) -> Iterator[Tab]:
     """A page in a context of its own; the tests of a module share one, as opening takes seconds."""
     context = browser.new_context(**context_args)
     context.set_default_timeout(PATIENCE * 1000)
-    offline = Offline(context)
+    offline = Offline(context, habit)
     try:
         yield Tab(context.new_page(), offline)
     finally:
@@ -178,10 +184,13 @@ class Kernel:
 
 @dataclass
 class Lab:
+    """A server with JupyterLab or, at other addresses, another front end built from its parts."""
+
     url: str
     token: str
     root: Path
     runtime: Path
+    pages: str = "doc/tree"
 
     def write(self, name: str, *cells: str) -> str:
         """Put a notebook of these code cells where Lab finds it."""
@@ -199,7 +208,7 @@ class Lab:
 
     def open(self, page: Page, name: str) -> None:
         """Open a notebook in an empty workspace and run every cell, none of which may fail."""
-        page.goto(f"{self.url}/doc/tree/{quote(name)}?token={self.token}&reset")
+        page.goto(f"{self.url}/{self.pages}/{quote(name)}?token={self.token}&reset")
         page.wait_for_function("window.jupyterapp?.restored.then(() => true)")
         page.wait_for_function(KERNEL_IS_IDLE)
         page.evaluate("window.jupyterapp.commands.execute('notebook:run-all-cells')")
@@ -246,11 +255,48 @@ def wait_until_it_answers(url: str, process: subprocess.Popen[bytes], log: Path)
     raise RuntimeError(f"{url} did not answer:\n{log.read_text(encoding='utf-8')[-3000:]}")
 
 
-@pytest.fixture(scope="session")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    """A JupyterLab server that sees no configuration, setting or workspace of whoever runs it."""
-    base = tmp_path_factory.mktemp("lab")
-    root, runtime, log = base / "root", base / "runtime", base / "lab.log"
+def nobodys_environment(base: Path) -> dict[str, str]:
+    """One with no configuration, setting or workspace of whoever runs the tests."""
+    theirs = {k: v for k, v in os.environ.items() if not k.startswith(("IPYTHON", "JUPYTER"))}
+    return {
+        **theirs,
+        "IPYTHONDIR": str(base / "ipython"),
+        "JUPYTER_CONFIG_DIR": str(base / "config"),
+        "JUPYTER_DATA_DIR": str(base / "data"),
+        "JUPYTER_RUNTIME_DIR": str(base / "runtime"),
+        "JUPYTERLAB_SETTINGS_DIR": str(base / "settings"),
+        "JUPYTERLAB_WORKSPACES_DIR": str(base / "workspaces"),
+        "PYDEVD_DISABLE_FILE_VALIDATION": "1",
+        "XDG_CACHE_HOME": str(base / "cache"),
+        "XDG_CONFIG_HOME": str(base / "config"),
+        "XDG_STATE_HOME": str(base / "state"),
+    }
+
+
+@contextmanager
+def serving(base: Path, root: Path, answers: str, *module: str) -> Iterator[None]:
+    """A Python module that serves pages, in a process of its own, from its first answer on."""
+    log = base / "server.log"
+    with log.open("wb") as out:
+        process = subprocess.Popen(
+            [sys.executable, "-m", *module],
+            env=nobodys_environment(base),
+            cwd=root,
+            stdout=out,
+            stderr=out,
+        )
+    try:
+        wait_until_it_answers(answers, process, log)
+        yield
+    finally:
+        process.terminate()
+        process.wait(timeout=30)
+
+
+@contextmanager
+def jupyter_server(base: Path, module: str, app: str, pages: str) -> Iterator[Lab]:
+    """The server of a Jupyter front end, whose tests may reach into it."""
+    root, runtime = base / "root", base / "runtime"
     root.mkdir()
     runtime.mkdir(mode=0o700)
     news = base / "settings" / "@jupyterlab" / "apputils-extension"
@@ -258,33 +304,24 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     (news / "notification.jupyterlab-settings").write_text(
         '{"fetchNews": "false", "checkForUpdates": false}', encoding="utf-8"
     )
-    theirs = {k: v for k, v in os.environ.items() if not k.startswith(("IPYTHON", "JUPYTER"))}
-    env = {
-        **theirs,
-        "IPYTHONDIR": str(base / "ipython"),
-        "JUPYTER_CONFIG_DIR": str(base / "config"),
-        "JUPYTER_DATA_DIR": str(base / "data"),
-        "JUPYTER_RUNTIME_DIR": str(runtime),
-        "JUPYTERLAB_SETTINGS_DIR": str(base / "settings"),
-        "JUPYTERLAB_WORKSPACES_DIR": str(base / "workspaces"),
-        "PYDEVD_DISABLE_FILE_VALIDATION": "1",
-    }
     port, token = free_port(), "tests"
+    url = f"http://127.0.0.1:{port}"
     command = [
-        *(sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root"),
+        *(module, "--no-browser", "--allow-root"),
         *(f"--ServerApp.port={port}", "--ServerApp.port_retries=0"),
         *(f"--IdentityProvider.token={token}", f"--ServerApp.root_dir={root}"),
-        "--LabApp.expose_app_in_browser=True",
+        f"--{app}.expose_app_in_browser=True",
     ]
-    url = f"http://127.0.0.1:{port}"
-    with log.open("wb") as out:
-        process = subprocess.Popen(command, env=env, cwd=root, stdout=out, stderr=out)
-    try:
-        wait_until_it_answers(f"{url}/api?token={token}", process, log)
-        yield Lab(url, token, root, runtime)
-    finally:
-        process.terminate()
-        process.wait(timeout=30)
+    with serving(base, root, f"{url}/api?token={token}", *command):
+        yield Lab(url, token, root, runtime, pages)
+
+
+@pytest.fixture(scope="session")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    with jupyter_server(
+        tmp_path_factory.mktemp("lab"), "jupyterlab", "LabApp", "doc/tree"
+    ) as server:
+        yield server
 
 
 # ---- the map on the page -------------------------------------------------------------------------
