@@ -48,7 +48,7 @@ test-js: setup ## the front end's tests, in a real browser
 test-unit: setup ## the Python tests
 	$(BIN)/python -m pytest tests/unit
 
-test-e2e: setup ## the tests in a real JupyterLab
+test-e2e: setup ## the tests in a real JupyterLab and the other hosts
 	$(BIN)/python -m pytest tests/e2e
 
 bench: setup ## the budgets, as ratios

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from capture_architectures import ARCHITECTURES, Architecture
+from capture_architectures import ARCHITECTURES, Architecture, table
 from capture_support import all_weights, largest_difference
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
@@ -159,3 +160,9 @@ def test_sinks_make_rows_sum_below_one() -> None:
     sums = cap.weights(0, None).sum(-1)
     assert bool((sums < 0.999).all())
     assert bool((sums > 0).all())
+
+
+def test_the_readme_has_this_table() -> None:
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    told = readme.split("<!-- architectures -->\n")[1].split("\n<!-- /architectures -->")[0]
+    assert told == table(), "python tests/unit/capture_architectures.py prints the new one"
