@@ -167,7 +167,7 @@ def test_another_head_is_chosen_drawn_and_in_the_kernel(quickstart: Notebook):
 
 
 def test_a_new_sentence_is_captured_again(quickstart: Notebook):
-    box = quickstart.page.locator(".jp-OutputArea-output input[type=text]").last
+    box = quickstart.page.locator(".widget-text input").last
 
     box.fill("a smaller case")
     box.press("Enter")
