@@ -1,4 +1,4 @@
-# With Python 3.10+, Node 20+ and (for the tests) a Chromium, each target sets up by itself what it
+# With Python 3.10+, Node 20.19+ and (for the tests) a Chromium, each target sets up by itself what it
 # needs; a second run starts at once. Another interpreter: make test PYTHON=python3.12; another port:
 # make demo PORT=8899.
 PYTHON ?= python3

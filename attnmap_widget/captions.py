@@ -15,7 +15,7 @@ def title(source: Source, choice: Choice, seen: Extraction | None, caption: str)
     """Which head is shown, and over how many a mean or maximum was taken."""
     parts = [caption] if caption else []
     offer = source.offer(choice.layer, choice.kind)
-    if getattr(source, "named_layers", True):
+    if source.named_layers:
         parts.append(f"Layer {choice.layer}")
     if choice.kind is not None and len(offer.kinds) > 1:
         parts.append(choice.kind)

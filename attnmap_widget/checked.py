@@ -108,7 +108,7 @@ def check(before: Checked | None, changes: Mapping[str, Any]) -> Checked:
     options = before.options if before is not None else Options()
     if resized:  # a pinned cell of another grid is not a cell of this one
         options = replace(options, selection=None, hover=None, viewport=None)
-    options = replace(options, **_accept_options(changes, grid.shape, one_list=queries is None))
+    options = replace(options, **accept_options(changes, grid.shape, one_list=queries is None))
     if before is not None and (resized or "queries" in changes):
         _refuse_leftovers(options, changes, grid.shape)
 
@@ -117,18 +117,15 @@ def check(before: Checked | None, changes: Mapping[str, Any]) -> Checked:
         _refuse_for_long(options)
     elif before is None or not touched.isdisjoint((*GRID_INPUTS, *_STATE_OPTIONS)):
         grid = replace(grid, states=_states(grid, options))
-    if before is not None and grid is before.grid:
-        found = before.checks
+    kept = before if before is not None and grid is before.grid else None
+    found = kept.checks if kept else tuple(grid.checks(causal=options.causal))
+    tile = kept.tile if kept else grid.tile()
+    if kept and options.viewport == kept.options.viewport:
+        detail = kept.detail
     else:
-        found = tuple(grid.checks(causal=options.causal))
-    same = before is not None and grid is before.grid
-    if before is not None and same and options.viewport == before.options.viewport:
-        tile, detail = before.tile, before.detail
-    else:
-        tile = before.tile if before is not None and same else grid.tile()
         detail = grid.tile(options.viewport) if options.viewport and tile.at is not None else None
-    if before is not None and same and touched <= {"selection", "hover"}:
-        painted = before.colors
+    if kept and touched <= {"selection", "hover"}:
+        painted = kept.colors
     else:
         painted = _paint(grid, detail or _crop(tile, options.viewport), options)
     return Checked(tokens, queries, grid, options, tile, detail, painted, found)
@@ -208,9 +205,10 @@ def _refuse_for_long(options: Options) -> None:
             )
 
 
-def _accept_options(
+def accept_options(
     changes: Mapping[str, Any], shape: tuple[int, ...], *, one_list: bool
 ) -> dict[str, Any]:
+    """The options among `changes` in their accepted form, for a grid of `shape`; raises if none."""
     accepted: dict[str, Any] = {}
     for name in (*_STATE_OPTIONS, *_COLOR_OPTIONS, *_PLACE_OPTIONS):
         if name not in changes:

@@ -13,7 +13,7 @@ from typing import Any
 import ipywidgets
 import traitlets as t
 
-from . import captions
+from . import captions, choosing
 from .grids import LongGrid
 from .long import LongHead
 from .map import AttentionMap
@@ -103,10 +103,12 @@ class AttentionExplorer(ipywidgets.VBox):  # type: ignore[misc]
         self._waiting: dict[str, Any] = {}
         self._long: dict[Choice, LongGrid] = {}
         self._pass: Pass | None = None
-        self._choice = self._resolve(
-            {"layer": layer, "head": head, "kind": kind, "batch": batch, "step": step}
+        self._choice = choosing.choose(
+            self._source,
+            {"layer": layer, "head": head, "kind": kind, "batch": batch, "step": step},
         )
         drawn = self._drawn(self._choice)
+        self._status = drawn["status"]
         self.map = AttentionMap(**{**map_options, **drawn})
         self._selectors = {name: Selector(_LABELS[name]) for name in _CHOICES}
         self._menus = ipywidgets.HBox(
@@ -154,11 +156,13 @@ class AttentionExplorer(ipywidgets.VBox):  # type: ignore[misc]
             self._long = {}
             self._source = as_source(source, **reading)
             self._tokens, self._queries = captions.listed(tokens), captions.listed(queries)
-            self._choice = self._resolve({})
-            self.map.update(**self._drawn(self._choice), error="")
+            self._choice = choosing.choose(self._source, {}, self._choice)
+            drawn = self._drawn(self._choice)
+            self.map.update(**drawn, error="")
         except BaseException:
             self._source, self._tokens, self._queries, self._choice, self._long = before
             raise
+        self._status = drawn["status"]
         self._stop()
         self.error = ""
         self._show_choice()
@@ -194,32 +198,9 @@ class AttentionExplorer(ipywidgets.VBox):  # type: ignore[misc]
 
     def _choose(self, wanted: dict[str, Any]) -> None:
         self._waiting = {}  # an older choice must not overtake this one
-        self._choice = self._resolve(wanted)
+        self._choice = choosing.choose(self._source, wanted, self._choice)
         self._show_choice()
         self._draw()
-
-    def _resolve(self, wanted: dict[str, Any]) -> Choice:
-        """The whole choice: what is wanted must exist, the rest is kept where it still does."""
-        before: Choice | None = self.__dict__.get("_choice")
-        layers = self._source.layers
-        if wanted.get("layer") is not None:
-            layer = _existing("layer", wanted["layer"], layers)
-        else:
-            near = before.layer if before else layers[0]
-            layer = min(layers, key=lambda other: abs(other - near))
-        kinds = self._source.offer(layer, None).kinds
-        if wanted.get("kind") is not None:
-            kind = _existing("kind", wanted["kind"], kinds)
-        else:
-            kind = before.kind if before and before.kind in kinds else kinds[0]
-        offer = self._source.offer(layer, kind)
-        head = _kept("head", wanted, before.head if before else 0, offer.heads, ("mean", "max"))
-        batch = _kept("batch", wanted, before.batch if before else 0, offer.items)
-        step = wanted.get("step", before.step if before else None)
-        if step is not None and (offer.steps > 1 or "step" in wanted):
-            step = _kept("step", wanted, step, offer.steps)
-        step = None if offer.steps == 1 else step
-        return Choice(layer, head, kind, batch, step)
 
     def _show_choice(self) -> None:
         """Bring traits and menus to the current choice."""
@@ -228,7 +209,7 @@ class AttentionExplorer(ipywidgets.VBox):  # type: ignore[misc]
         steps = [_ALL_STEPS, *range(offer.steps)] if offer.steps > 1 else [_ALL_STEPS]
         menus: dict[str, tuple[list[Any], Any]] = {
             "layer": (self._source.layers, layer),
-            "head": (_heads(offer.heads), head),
+            "head": (choosing.heads(offer.heads), head),
             "kind": (offer.kinds, kind),
             "batch": (list(range(offer.items)), batch),
             "step": (steps, _ALL_STEPS if step is None else step),
@@ -248,7 +229,8 @@ class AttentionExplorer(ipywidgets.VBox):  # type: ignore[misc]
     def _draw(self) -> None:
         self._stop()
         try:
-            self.map.update(**self._drawn(self._choice), error="")
+            drawn = self._drawn(self._choice)
+            self.map.update(**drawn, error="")
         except Exception as failure:  # noqa: BLE001 - whatever a source raises belongs in view
             self._fail(failure)
         except KeyboardInterrupt:
@@ -256,6 +238,7 @@ class AttentionExplorer(ipywidgets.VBox):  # type: ignore[misc]
             raise
         else:
             self.error = ""
+            self._status = drawn["status"]
             self._read_on()
 
     def _fail(self, failure: Exception) -> None:
@@ -309,7 +292,7 @@ class AttentionExplorer(ipywidgets.VBox):  # type: ignore[misc]
         if not isinstance(grid, LongGrid) or grid.survey.read == 1:
             return
         queries, keys = grid.shape
-        status = self.map.status
+        status = self._status
 
         def progress(fraction: float) -> None:
             self.map.status = f"reading {queries} × {keys} weights: {fraction:.0%}"
@@ -382,26 +365,3 @@ class AttentionExplorer(ipywidgets.VBox):  # type: ignore[misc]
                     widget.unobserve_all()
                     widget.close()
         super().close()
-
-
-def _heads(count: int) -> list[int | str]:
-    return [*range(count), *(("mean", "max") if count > 1 else ())]
-
-
-def _existing(name: str, wanted: Any, offered: Sequence[Any]) -> Any:
-    """`wanted` as it is offered; ValueError listing what is."""
-    if not isinstance(wanted, bool):
-        for value in offered:
-            if value == wanted:
-                return value
-    shown = ", ".join(map(str, offered[:40])) + (", …" if len(offered) > 40 else "")
-    raise ValueError(f"{name}: {wanted!r} does not exist; there are: {shown}")
-
-
-def _kept(
-    name: str, wanted: dict[str, Any], before: Any, count: int, words: tuple[str, ...] = ()
-) -> Any:
-    """What is wanted, or else what was there before, as far as it goes."""
-    if wanted.get(name) is not None:
-        return _existing(name, wanted[name], [*range(count), *words])
-    return before if isinstance(before, str) else min(before, count - 1)

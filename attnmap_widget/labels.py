@@ -21,6 +21,7 @@ import operator
 import re
 import unicodedata
 from collections.abc import Sequence
+from typing import Any
 
 _PRINTED = (*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100))
 _MOVED = [byte for byte in range(0x100) if byte not in _PRINTED]
@@ -209,3 +210,13 @@ def _joined(before: str, joiner: str, after: str) -> bool:
 
 def _code_point(char: str) -> str:
     return f"<U+{ord(char):04X}>"
+
+
+def to_wire(tokens: Sequence[object]) -> dict[str, Any]:
+    """As the front end's `Labels`; `raw` only where a token reads differently."""
+    shown = readable(tokens)
+    raw = [
+        text if text != label else None
+        for text, label in zip(map(raw_text, tokens), shown, strict=True)
+    ]
+    return {"labels": shown, "raw": raw if any(text is not None for text in raw) else None}

@@ -11,14 +11,12 @@ import traitlets as t
 from numpy.typing import NDArray
 
 from . import labels, reading, tiles
-from .checked import INPUTS, Checked, check, refuse_unknown
+from .checked import INPUTS, Cell, Checked, accept_options, check, refuse_unknown
 from .files.methods import FileMethods
 from .reading import Lean
 from .schemes import STATIC
 from .states import StateGrid
 from .tokens import Token
-
-Cell = tuple[int, int]
 
 _PLAIN = ("show_values", "title", "class_name", "error", "status")
 _HOST = ("layout", "tooltip", "tabbable")
@@ -88,14 +86,15 @@ class AttentionMap(FileMethods, anywidget.AnyWidget):
     _css = _asset("widget.css")
 
     tokens = _Input(help="The keys: a list, raw as given.").tag(
-        sync=True, to_json=lambda _, self: _labels_to_wire(self._checked.tokens)
+        sync=True, to_json=lambda _, self: labels.to_wire(self._checked.tokens)
     )
     queries = _Input(help="The rows: a list; the same as `tokens` if left out or None.").tag(
-        sync=True, to_json=lambda _, self: _labels_to_wire(self._checked.queries)
+        sync=True, to_json=lambda _, self: _queries_to_wire(self._checked)
     )
-    weights = _Input(help="(queries, keys) float32, read-only, NaN where there is none.").tag(
-        sync=True, to_json=lambda _, self: self._checked.tile.to_wire()
-    )
+    weights = _Input(
+        help="(queries, keys) float32, read-only, NaN where there is none; of a long head "
+        "something that reads like it: weights[q0:q1, k0:k1]."
+    ).tag(sync=True, to_json=lambda _, self: self._checked.tile.to_wire())
     scheme = _Input(
         help="Colour scheme, by its d3-scale-chromatic name in any case. None: Blues, or RdBu "
         "while there are negative weights."
@@ -159,8 +158,6 @@ class AttentionMap(FileMethods, anywidget.AnyWidget):
         All are checked before any is changed. Raises like the constructor, and then the map is as
         it was. The browser gets one message.
         """
-        if "_checked" not in self.__dict__:
-            raise RuntimeError("this map is closed")
         refuse_unknown(changes, {*INPUTS, *_PLAIN})
         given = {name: changes.pop(name) for name in INPUTS if name in changes}
         changes = {
@@ -228,7 +225,7 @@ class AttentionMap(FileMethods, anywidget.AnyWidget):
 
     def _fits(self, name: str, value: Any) -> bool:
         try:
-            check(self._checked, {name: value})
+            accept_options({name: value}, self._checked.shape, one_list=True)
         except (TypeError, ValueError):
             return False
         return True
@@ -237,7 +234,10 @@ class AttentionMap(FileMethods, anywidget.AnyWidget):
 
     @property
     def states(self) -> StateGrid:
-        """(queries, keys) uint8, read-only: what each cell is, by the codes of `State`."""
+        """(queries, keys) uint8, read-only: what each cell is, by the codes of `State`.
+
+        ValueError for a long head, which is not held.
+        """
         return self._checked.states
 
     @property
@@ -277,7 +277,7 @@ class AttentionMap(FileMethods, anywidget.AnyWidget):
         return None
 
     def __str__(self) -> str:
-        """The labelled grid with two decimals, a query a line."""
+        """The labelled grid with two decimals, a query a line; ValueError for a long head."""
         queries, keys = (
             labels.readable(tokens) for tokens in (self._checked.rows, self._checked.tokens)
         )
@@ -289,6 +289,11 @@ class AttentionMap(FileMethods, anywidget.AnyWidget):
         queries, keys = self._checked.shape
         caption = f"{self.title!r}, " if self.title else ""
         return f"AttentionMap({caption}{queries} queries × {keys} keys, {self.scheme})"
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "_checked":  # its last reference went with `close`
+            raise RuntimeError("this map is closed")
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def close(self) -> None:
         """Remove the map from every page and let go of its arrays."""
@@ -325,6 +330,10 @@ def _pooled(tile: tiles.Tile) -> str:
     return f"{q1 - q0} × {k1 - k0} weights, each cell the largest of {rows} × {columns}"
 
 
+def _queries_to_wire(checked: Checked) -> dict[str, Any] | None:
+    return None if checked.queries is None else labels.to_wire(checked.queries)
+
+
 def _viewport_to_wire(checked: Checked) -> list[int] | None:
     window = checked.options.viewport
     return None if window is None else list(window)
@@ -337,15 +346,3 @@ def _same(old: Any, new: Any) -> bool:
     if isinstance(new, tuple) and any(isinstance(item, np.ndarray) for item in new):
         return old is new
     return type(old) is type(new) and bool(old == new)
-
-
-def _labels_to_wire(tokens: tuple[Token, ...] | None) -> dict[str, Any] | None:
-    """As the front end's `Labels`; `raw` only where a token reads differently."""
-    if tokens is None:
-        return None
-    shown = labels.readable(tokens)
-    raw = [
-        text if text != label else None
-        for text, label in zip(map(labels.raw_text, tokens), shown, strict=True)
-    ]
-    return {"labels": shown, "raw": raw if any(text is not None for text in raw) else None}

@@ -18,7 +18,7 @@ _UNIFORM_TOLERANCE = 1e-3
 
 
 class Lean(NamedTuple):
-    """Where one row leans: its largest weight (the first of equals)."""
+    """Where one row leans: its largest weight (-1 is smaller than 0.5; the first of equals)."""
 
     query: int
     key: int
@@ -45,8 +45,8 @@ def leans(values: FloatGrid, states: StateGrid) -> list[Lean | None]:
 def largest_keys(
     values: FloatGrid, states: StateGrid, count: int
 ) -> tuple[NDArray[np.int64], FloatGrid]:
-    """The `count` largest weights of one row (keys,) with their keys, in falling order."""
-    there = np.flatnonzero(~np.isnan(values) & (states != State.PADDING))
+    """The `count` largest weights but zeros of one row (keys,) and their keys, in falling order."""
+    there = np.flatnonzero((counted(states) | leaks(values, states)) & (values != 0))
     order = np.argsort(-values[there], kind="stable")[:count]
     keys = there[order].astype(np.int64)
     return keys, values[keys]

@@ -37,11 +37,6 @@ def _tables() -> dict[str, dict[str, str]]:
     return tables
 
 
-def names() -> list[str]:
-    """Every scheme's name, sequential ones first."""
-    return list(_tables())
-
-
 def find(name: str) -> Scheme:
     """The scheme of that name, whatever its case; ValueError with the close matches if unknown."""
     if not isinstance(name, str):

@@ -13,14 +13,10 @@ from numpy.typing import NDArray
 from .errors import ShapeError
 from .long import LongHead
 from .tiles import WHOLE_LIMIT
-from .weights import BoolGrid, as_numbers, refuse_infinite, shape_of
+from .weights import FUSED, BoolGrid, as_numbers, is_nothing, refuse_infinite, shape_of
 
 _HELD_LIMIT = 1 << 25
 """Cells of a mean or maximum over heads, which is formed in memory."""
-_FUSED = (
-    "no weights at all; that is what a model returns when a fused backend (sdpa, flash) computes "
-    "its attention; `capture(model)` reads the weights without changing the backend"
-)
 
 
 class Choice(NamedTuple):
@@ -60,6 +56,11 @@ class Source(Protocol):
     """What an explorer needs to know of its source."""
 
     @property
+    def named_layers(self) -> bool:
+        """False for one stack of heads that nobody called a layer."""
+        ...
+
+    @property
     def layers(self) -> list[int]:
         """True block numbers."""
         ...
@@ -94,23 +95,19 @@ def as_source(
         return FunctionSource(given, list(layers), heads)
     if layers is not None or heads is not None:
         raise TypeError("layers and heads belong to a function source; arrays say so themselves")
-    if given is None or (isinstance(given, (list, tuple)) and not any(map(_is_given, given))):
-        raise ShapeError(f"source: got {given!r}, {_FUSED}")
+    if given is None or (isinstance(given, (list, tuple)) and all(map(is_nothing, given))):
+        raise ShapeError(f"source: got {given!r}, no weights at all; {FUSED}")
     if isinstance(given, (list, tuple)) and axes is None:
         return StackSource(_layers(given), named_layers=True)
     return _from_array(given, axes)
-
-
-def _is_given(item: Any) -> bool:
-    return item is not None and not (isinstance(item, tuple) and not any(map(_is_given, item)))
 
 
 def _layers(given: Sequence[Any]) -> list[Any]:
     """Layers as (batch, heads, queries, keys) each."""
     layers = []
     for index, item in enumerate(given):
-        if not _is_given(item):
-            raise ShapeError(f"source: layer {index} is {item!r}, {_FUSED}")
+        if is_nothing(item):
+            raise ShapeError(f"source: layer {index} is {item!r}, no weights at all; {FUSED}")
         if isinstance(item, tuple):
             raise ShapeError(
                 f"source: entry {index} is a tuple of {len(item)}: the steps of generate()? "

@@ -17,7 +17,7 @@ from .errors import ShapeError
 FloatGrid = NDArray[np.float32]
 BoolGrid = NDArray[np.bool_]
 
-_FUSED = (
+FUSED = (
     "that is what a model returns when a fused backend (sdpa, flash) computes its attention; "
     "`capture(model)` reads the weights without changing the backend"
 )
@@ -151,9 +151,9 @@ def _count(difference: int, noun: str) -> str:
 
 def _refuse_nothing(given: Any) -> None:
     if given is None:
-        raise ShapeError(f"weights: got None; {_FUSED}")
-    if isinstance(given, tuple) and all(_is_nothing(item) for item in given):
-        raise ShapeError(f"weights: got {given!r}, no weights at all; {_FUSED}")
+        raise ShapeError(f"weights: got None; {FUSED}")
+    if isinstance(given, tuple) and all(is_nothing(item) for item in given):
+        raise ShapeError(f"weights: got {given!r}, no weights at all; {FUSED}")
     if isinstance(given, (list, tuple)):
         deep = next((item for item in given if getattr(item, "ndim", 0) > 1), None)
         if deep is not None:
@@ -164,8 +164,9 @@ def _refuse_nothing(given: Any) -> None:
             )
 
 
-def _is_nothing(item: Any) -> bool:
-    return item is None or (isinstance(item, tuple) and all(_is_nothing(i) for i in item))
+def is_nothing(item: Any) -> bool:
+    """None, or tuples of nothing but None: what a model gives in place of weights."""
+    return item is None or (isinstance(item, tuple) and all(is_nothing(i) for i in item))
 
 
 def _is_nested(item: Any) -> bool:

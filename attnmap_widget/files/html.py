@@ -7,6 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from ..checked import check
+from ..choosing import choose
 from ..grids import LongGrid
 from ..long import LongHead
 from ..schemes import STATIC
@@ -51,6 +52,7 @@ def to_html(figure: Figure, theme: str = "light", *, quantize: bool = False) -> 
     ValueError
         an unknown theme, or a page above 50 MB.
     """
+    _check_theme(theme)
     data = PageData(quantize)
     data.add(figure)
     still = svg.to_svg(figure, "dark" if theme == "dark" else "light", vector_cells=0)
@@ -66,6 +68,7 @@ def explorer_to_html(
     quantize: bool = False,
 ) -> str:
     """The maps of these layers and heads behind two menus; see `AttentionExplorer.to_html`."""
+    _check_theme(theme)
     choices = list(_choices(explorer, layers, heads))
     data = PageData(quantize)
     first = 0
@@ -94,10 +97,10 @@ def _choices(
     source = explorer._source
     seen = set()
     for layer in _several("layers", source.layers if layers is None else layers):
-        kind = explorer._resolve({"layer": layer}).kind
+        kind = choose(explorer._source, {"layer": layer}, explorer._choice).kind
         own = range(source.offer(layer, kind).heads)
         for head in _several("heads", own if heads is None else heads):
-            choice = explorer._resolve({"layer": layer, "head": head})
+            choice = choose(explorer._source, {"layer": layer, "head": head}, explorer._choice)
             if choice not in seen:
                 seen.add(choice)
                 yield choice
@@ -154,9 +157,12 @@ def _asset(name: str) -> str:
     return path.read_text(encoding="utf-8").replace("</script", "<\\/script")
 
 
-def _page(data: PageData, first: int, theme: str, *, title: str, what: str, still: str = "") -> str:
+def _check_theme(theme: str) -> None:
     if theme not in THEMES:
         raise ValueError(f"theme: got {theme!r}, accepted are {', '.join(map(repr, THEMES))}")
+
+
+def _page(data: PageData, first: int, theme: str, *, title: str, what: str, still: str = "") -> str:
     script, styles = _asset("page.js").strip(), _asset("widget.css").strip()
     size = len(script) + len(styles) + len(still) + len(data.to_json(first, ""))
     note = f"{what} · {numbers.size_of(size)} in all · {_exactness(data)}"

@@ -46,7 +46,7 @@ class PageData:
         maps = [{**entry, "state": state} for entry, state in zip(self.maps, own, strict=True)]
         data = {
             "buffers": [base64.b64encode(buffer).decode("ascii") for buffer in self._buffers],
-            "labels": [_labels_to_wire(tokens) for tokens in self._labels],
+            "labels": [labels.to_wire(tokens) for tokens in self._labels],
             "shared": shared,
             "maps": maps,
             "first": first,
@@ -127,13 +127,3 @@ def quantized(values: FloatGrid) -> tuple[bytes, dict[str, float]]:
     codes = np.zeros(values.shape, dtype=np.uint8)
     codes[~np.isnan(values)] = np.clip(np.rint(there / step) + zero, 1, 255)
     return codes.tobytes(), {"zero": zero, "step": step}
-
-
-def _labels_to_wire(tokens: tuple[Token, ...]) -> dict[str, Any]:
-    """As the front end's `Labels`; `raw` only where a token reads differently."""
-    shown = labels.readable(tokens)
-    raw = [
-        text if text != label else None
-        for text, label in zip(map(labels.raw_text, tokens), shown, strict=True)
-    ]
-    return {"labels": shown, "raw": raw if any(text is not None for text in raw) else None}

@@ -115,8 +115,8 @@ def shrink(
 ) -> tuple[FloatGrid, StateGrid]:
     """At most `rows` × `columns` cells, each the weight of largest magnitude among those under it.
 
-    The same as `tiles.overview`, but with bins that need not be equal, so that a picture may have
-    exactly as many pixels as there is room.
+    Unlike in `tiles.pooled` the bins need not be equal, so that a picture may have exactly as many
+    pixels as there is room.
     """
     height, width = min(rows, values.shape[0]), min(columns, values.shape[1])
     if (height, width) == values.shape:

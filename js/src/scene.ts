@@ -5,16 +5,7 @@ import { cellsUnder, type Plot } from "./geometry";
 import type { Layout } from "./layout";
 import type { Cell, Labels, Tile, Window, WireColors } from "./model";
 import type { Theme } from "./theme";
-import {
-	cellAt,
-	counts,
-	largest,
-	largestOfRow,
-	locate,
-	type Spot,
-	type Survey,
-	weightAt,
-} from "./tile";
+import { cellAt, counts, largest, locate, type Spot, type Survey, weightAt } from "./tile";
 
 /** A tile as it lies in the view. */
 export interface Layer {
@@ -76,7 +67,8 @@ function spotUnder({ tile, plot }: Layer, x: number, y: number): Spot {
 export function rampPosition(tile: Tile, colors: WireColors, spot: Spot): number | null {
 	const weight = weightAt(tile, spot);
 	if (Number.isNaN(weight) || !counts(tile, spot)) return null;
-	const top = colors.scale === "row" ? largestOfRow(tile, spot[0]) : null;
+	const top =
+		colors.scale === "row" ? largest(tile, [spot[0], spot[0] + 1], [0, tile.shape[1]]) : null;
 	return positionOf(colors, weight, top ? Math.abs(weightAt(tile, top)) : 0);
 }
 

@@ -76,9 +76,15 @@ export function largest(
 	return best;
 }
 
+/** The largest weight of a row, as `leans()` has it: -1 is smaller than 0.5. */
 export function largestOfRow(tile: Tile, row: number): Spot | null {
-	const spot = largest(tile, [row, row + 1], [0, tile.shape[1]]);
-	return spot && weightAt(tile, spot) !== 0 ? spot : null;
+	let best: Spot | null = null;
+	for (let column = 0; column < tile.shape[1]; column++) {
+		const spot: Spot = [row, column];
+		if (!counts(tile, spot)) continue;
+		if (best === null || weightAt(tile, spot) > weightAt(tile, best)) best = spot;
+	}
+	return best && weightAt(tile, best) !== 0 ? best : null;
 }
 
 /** Each row's largest magnitude, for the row scale. */

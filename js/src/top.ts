@@ -14,7 +14,7 @@ const NOTHING = "Hover or pin a cell to see them";
 export function topOfRow(tile: Tile, query: number): TopKeys | null {
 	const row = query - tile.window[0];
 	if (!hasWholeRows(tile) || row < 0 || row >= tile.shape[0]) return null;
-	const size = (key: number) => Math.abs(weightAt(tile, [row, key]));
+	const size = (key: number) => weightAt(tile, [row, key]);
 	const keys: number[] = [];
 	for (let key = 0; key < tile.shape[1]; key++) {
 		const full = keys.length === SHOWN;

@@ -149,12 +149,10 @@ describe("life in a host", () => {
 });
 
 describe("large maps", () => {
-	test("512 × 500: under 3000 elements, first paint well under a second", async () => {
+	test("512 × 500: under 3000 elements", async () => {
 		const rows = softmaxRows(512, 500);
 		const state = stateOf(rows);
-		const start = performance.now();
 		const map = await mount(state);
-		expect(performance.now() - start).toBeLessThan(1000);
 		expect(map.root.querySelectorAll("*").length).toBeLessThan(3000);
 		(map.find(".attnmap-strip") as HTMLDetailsElement).open = true;
 		await frames(3);

@@ -117,7 +117,7 @@ def test_schemes_are_found_in_any_case_and_unknown_ones_get_the_close_names() ->
 
 
 def test_every_scheme_is_a_table_of_256_colours() -> None:
-    for name in schemes.names():
+    for name in schemes._tables():
         scheme = schemes.find(name)
         assert scheme.ramp.shape == (256, 3)
         assert len(np.unique(scheme.ramp, axis=0)) > 60

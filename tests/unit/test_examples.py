@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -83,11 +82,9 @@ def test_the_lesson_model_knows_its_sentence(lesson: examples.Lesson) -> None:
         assert lesson.model(lesson.ids).argmax(-1).tolist() == [1, 2, 3, 4, 5, 5]
 
 
-def test_the_lesson_is_the_same_each_time_and_quick(lesson: examples.Lesson) -> None:
-    started = time.perf_counter()
+def test_the_lesson_is_the_same_each_time(lesson: examples.Lesson) -> None:
     with torch.no_grad():  # must not keep it from learning
         again = examples.lesson()
-    assert time.perf_counter() - started < 1
     assert np.array_equal(again.weights, lesson.weights)
     assert again.loss == lesson.loss
 
@@ -184,13 +181,6 @@ def test_a_prompt_of_ones_own() -> None:
 def test_a_prompt_that_the_model_cannot_take(words: list[str], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         examples.induction(words)
-
-
-def test_loading_is_quick() -> None:
-    examples.induction()
-    started = time.perf_counter()
-    examples.induction()
-    assert time.perf_counter() - started < 0.3
 
 
 def test_training_is_deterministic() -> None:

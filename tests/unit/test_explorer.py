@@ -285,14 +285,21 @@ def test_nothing_stays_when_an_explorer_is_closed(layers) -> None:
     assert [ref() for ref in gone] == [None, None]
 
 
-def test_a_choice_that_comes_after_closing_is_dropped(layers) -> None:
+def test_a_choice_that_comes_after_closing_is_dropped() -> None:
+    read: list[int] = []
+
+    def source(layer: int, head: int) -> np.ndarray:
+        read.append(head)
+        return softmax_like(5, 5)
+
     async def browser() -> None:
-        explorer = AttentionExplorer(layers, T)
+        explorer = AttentionExplorer(source, T, layers=[0], heads=3)
         explorer.head_selector.set_state({"index": 2})
         explorer.close()
         await asyncio.sleep(0.1)
 
     asyncio.run(browser())
+    assert read == [0]
 
 
 def test_heads_of_other_shapes_are_not_broadcast() -> None:

@@ -115,10 +115,13 @@ def test_beside_a_notebook_a_first_look_comes_at_once(
         while "reading" in ex.map.status:
             await asyncio.sleep(0.01)
         assert ex.map.title == "Layer 1 · Head 2"
+        assert "each cell the largest of 3 × 3" in ex.map.status
         assert [lean.key for lean in ex.map.leans()] == whole[2].argmax(axis=1).tolist()
         ex.head = 1
+        ex.map.viewport = (0, 30, 0, 30)
         while "reading" in ex.map.status:
             await asyncio.sleep(0.01)
+        assert ex.map.status == ""  # what is in view is exact
         ex.head = 2  # was read before: there at once
         assert "reading" not in ex.map.status
         await asyncio.sleep(0.1)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from attnmap_widget import AttentionMap, Lean
+from attnmap_widget.reading import largest_keys
 
 nan = float("nan")
 
@@ -91,3 +92,11 @@ def test_find_goes_round_the_rows_of_a_token() -> None:
     assert attention.selection == (1, 2)
     assert attention.find("b") is None
     assert attention.selection == (1, 2)
+
+
+def test_the_largest_keys_are_weights_that_the_row_may_give() -> None:
+    values = np.array([[0.4, -0.9, 0.0, 0.6, 0.3]], dtype=np.float32)
+    states = np.array([[0, 0, 1, 5, 3]], dtype=np.uint8)  # padding, and weight where none may be
+    keys, weights = largest_keys(values[0], states[0], 8)
+    assert keys.tolist() == [0, 4, 1]
+    np.testing.assert_array_equal(weights, np.float32([0.4, 0.3, -0.9]))
