@@ -40,7 +40,8 @@ def labels(
     `tokens` name the keys. `queries` name the rows where they are other tokens: of a cross map, and
     both axes of a decoder's own.
     """
-    tokens, queries = (_of_item(given, choice.batch) for given in (tokens, queries))
+    given = tokens
+    tokens, queries = (_of_item(one, choice.batch) for one in (tokens, queries))
     if isinstance(source, StackSource):
         count = None if tokens is None else len(tokens)
         source.refuse_misfit(count if queries is None else len(queries), count)
@@ -57,10 +58,10 @@ def labels(
     if kind in ("encoder", "decoder"):
         tokens, queries = (tokens if kind == "encoder" else queries), None
     if source.offer(choice.layer, choice.kind).steps > 1:
-        return _generated(tokens, rows, keys)
+        return _generated(tokens, choice.step, rows, keys)
     if tokens is None:
         return range(keys), None if rows == keys else range(rows), ""
-    return tokens, queries, ""
+    return tokens, queries, _one_list(source, choice, given)
 
 
 def listed(given: Any) -> Any:
@@ -81,6 +82,14 @@ def not_yet(weights: Any) -> BoolGrid:
     return missing
 
 
+def _one_list(source: Source, choice: Choice, tokens: Any) -> str:
+    """A word on labels that may be those of another batch item."""
+    items = source.offer(choice.layer, choice.kind).items
+    if items == 1 or tokens is None or isinstance(tokens[0], (list, tuple)):
+        return ""
+    return f"one list of tokens labels all {items} items; for their own give a list of lists"
+
+
 def _of_item(tokens: Any, batch: int) -> Any:
     """The tokens of one batch item: the list itself, or its entry in a list of lists."""
     if not tokens or not isinstance(tokens[0], (list, tuple)):
@@ -91,12 +100,14 @@ def _of_item(tokens: Any, batch: int) -> Any:
 
 
 def _generated(
-    tokens: Any, rows: int, keys: int
+    tokens: Any, step: int | None, rows: int, keys: int
 ) -> tuple[Sequence[Any], Sequence[Any] | None, str]:
     """Labels by position after generate: the rows are the last `rows` positions."""
     known = list(range(keys)) if tokens is None else list(tokens)
     status = ""
-    if len(known) == keys + 1:
+    if step is not None:
+        known = known[:keys]  # what came later is not in this step
+    elif len(known) == keys + 1:
         last = known.pop()
         status = f"the last token, {last!r} at {keys}, was generated and never looked: no row"
     return known, None if rows == keys else known[keys - rows : keys], status

@@ -373,12 +373,22 @@ def _percentile(given: Any) -> float:
     return float(given)
 
 
+_ELSEWHERE = {
+    "cmap": "scheme", "colormap": "scheme", "palette": "scheme",
+    "vmin": "color_range=(low, high)", "vmax": "color_range=(low, high)",
+    "annot": "show_values", "xticklabels": "tokens", "yticklabels": "queries",
+}  # fmt: skip
+"""What other plotting libraries call it."""
+
+
 def refuse_unknown(names: Iterable[str], known: Iterable[str]) -> None:
     """TypeError naming the first unknown option and the close ones."""
     import difflib
 
     known = sorted(known)
     for name in names:
+        if name in _ELSEWHERE:
+            raise TypeError(f"unknown option {name!r}; here it is {_ELSEWHERE[name]}")
         if name not in known:
             close = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
             hint = f"did you mean {' or '.join(close)}?" if close else f"known: {', '.join(known)}"

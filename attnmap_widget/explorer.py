@@ -115,6 +115,7 @@ class AttentionExplorer(ipywidgets.VBox):  # type: ignore[misc]
             list(self._selectors.values()), layout={"flex_flow": "row wrap", "grid_gap": "0 12px"}
         )
         super().__init__([self._menus, self.map])
+        self.add_class("attnmap-explorer")
         self._show_choice()
         for name, selector in self._selectors.items():
             selector.on_choice(partial(self._picked, name))

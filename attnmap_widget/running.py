@@ -44,14 +44,23 @@ def explore(
     Raises
     ------
     TypeError
-        a string without a tokenizer.
+        a string without a tokenizer, or for an encoder-decoder model that needs decoder inputs.
     CaptureError
         no attention was seen.
     """
     if isinstance(inputs, str) and tokenizer is None:
         raise TypeError("explore: a string needs tokenizer=…; or give the model's inputs")
     encoded = _encode(model, inputs, tokenizer) if isinstance(inputs, str) else inputs
-    cap = run(model, encoded)
+    try:
+        cap = run(model, encoded)
+    except Exception as failure:
+        decodes = getattr(getattr(model, "config", None), "is_encoder_decoder", False)
+        if isinstance(inputs, str) and decodes:
+            raise TypeError(
+                "explore: an encoder-decoder model needs more than a sentence: give a mapping with "
+                "decoder_input_ids, or lambda: model.generate(**inputs)"
+            ) from failure
+        raise
     if tokens is None and queries is None:
         tokens, queries = token_lists(tokenizer, encoded)
     explorer = AttentionExplorer(cap, tokens, queries, **options)

@@ -86,7 +86,15 @@ def as_source(
     Raises ShapeError for anything that is no stack of attention maps, or that could be two things.
     """
     if hasattr(given, "kinds") and hasattr(given, "calls"):
+        if layers is not None or heads is not None:
+            raise TypeError("layers and heads belong to a function source; choose layer=, head=")
         return CaptureSource(given)
+    if hasattr(given, "named_modules"):
+        raise TypeError(
+            "source: got a model; explore(model, inputs) runs it and reads its attention"
+        )
+    if hasattr(given, "attentions"):
+        raise TypeError("source: got a model's outputs; give its attentions, or capture the model")
     if callable(given) and not hasattr(given, "__array__"):
         if layers is None or heads is None:
             raise TypeError("source: a function (layer, head) -> weights needs layers=[…], heads=n")

@@ -18,8 +18,8 @@ FloatGrid = NDArray[np.float32]
 BoolGrid = NDArray[np.bool_]
 
 FUSED = (
-    "that is what a model returns when a fused backend (sdpa, flash) computes its attention; "
-    "`capture(model)` reads the weights without changing the backend"
+    "that is what a model returns when a fused backend (sdpa, flash) computes its attention, or "
+    "when nobody asked for it; `capture(model)` reads the weights without changing the backend"
 )
 _EXPLORER = "AttentionExplorer(weights, tokens) draws it with menus"
 
@@ -127,8 +127,11 @@ def _explain_grid(shape: tuple[int, int], queries: int, keys: int) -> str:
     difference = shape[0] - queries
     if difference == shape[1] - keys:
         more = _count(difference, "key")
-        cause = "block padding?" if difference > 0 else "a window, or special tokens left out?"
-        return f"{more} than tokens ({cause}); rows and columns both differ by {abs(difference)}"
+        cause = "block padding?" if difference > 0 else "a window?"
+        return (
+            f"{more} than tokens ({cause}); rows and columns both differ by {abs(difference)}: "
+            "special or generated tokens that only one of the two has?"
+        )
     return "neither axis fits the tokens"
 
 

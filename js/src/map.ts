@@ -14,6 +14,7 @@ import { LIMITS } from "./geometry";
 import { type Layout, layoutMap, layoutView, type Measure } from "./layout";
 import { drawLegend } from "./legend";
 import { listen } from "./listen";
+import { keepKeysInMenus } from "./menus";
 import { createMinimap } from "./minimap";
 import type { Model, State } from "./model";
 import { createNavigation } from "./navigation";
@@ -33,6 +34,9 @@ export function createMap(host: HTMLElement, model: Model, signal: AbortSignal):
 	const view = buildView();
 	const { root } = view;
 	host.append(root);
+	// Beside others in a row a map takes its share, unless its layout says otherwise.
+	host.style.flex ||= "1 1 auto";
+	host.style.minWidth ||= "0";
 
 	const painter = createPainter(view.cells, view.values);
 	const strip = createStrip(view.strip, signal);
@@ -201,6 +205,7 @@ export function createMap(host: HTMLElement, model: Model, signal: AbortSignal):
 
 	watchTheme(signal, relayout);
 	const resized = new ResizeObserver(() => {
+		keepKeysInMenus(root);
 		const now = root.clientWidth;
 		if (Math.abs(now - width) < 0.5) return;
 		width = now;

@@ -160,3 +160,49 @@ describe("large maps", () => {
 		expect(map.root.querySelectorAll("*").length).toBeLessThan(3000);
 	});
 });
+
+describe("beside another map", () => {
+	test("two in a row settle at every width, and share it", async () => {
+		const row = document.createElement("div");
+		row.style.display = "flex";
+		document.body.append(row);
+		const hosts = [0, 1].map(() => {
+			const host = document.createElement("div");
+			host.className = "jupyter-widgets";
+			row.append(host);
+			return host;
+		});
+		const maps = [];
+		for (const host of hosts) maps.push(await mount(stateOf(softmaxRows(9, 9)), { host }));
+		for (let width = 700; width <= 1600; width += 60) {
+			row.style.width = `${width}px`;
+			await frames(4);
+			const before = maps.map((map) => map.root.clientWidth);
+			await frames(4);
+			expect(maps.map((map) => map.root.clientWidth)).toEqual(before);
+			expect(Math.abs((before[0] as number) - (before[1] as number))).toBeLessThan(2);
+			expect((before[0] as number) + (before[1] as number)).toBeGreaterThan(width - 4);
+		}
+	});
+
+	test("what shrinks to fit has a usable width", async () => {
+		const host = document.createElement("div");
+		host.style.display = "inline-block";
+		document.body.append(host);
+		const map = await mount(stateOf(softmaxRows(5, 4)), { host });
+		await frames(3);
+		expect(map.root.clientWidth).toBeGreaterThan(300);
+	});
+
+	test("keys pressed in an explorer's menus are not the host's", async () => {
+		const explorer = document.createElement("div");
+		explorer.className = "attnmap-explorer";
+		const menu = document.createElement("select");
+		const host = document.createElement("div");
+		explorer.append(menu, host);
+		document.body.append(explorer);
+		await mount(stateOf(softmaxRows(3, 4)), { host });
+		await frames(3);
+		expect(menu.hasAttribute("data-lm-suppress-shortcuts")).toBe(true);
+	});
+});

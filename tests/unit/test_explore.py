@@ -208,3 +208,22 @@ def test_an_explorer_with_a_text_box_lets_go_of_its_model() -> None:
     del model, explorer
     gc.collect()
     assert gone() is None
+
+
+def test_the_steps_of_a_generation_take_their_part_of_the_tokens() -> None:
+    model = llama().eval()
+    with torch.no_grad(), capture(model) as cap:
+        model.generate(IDS, max_new_tokens=4, do_sample=False, pad_token_id=0)
+    explorer = cap.explore(list("abcdefghijk"))
+    for step, (keys, rows) in enumerate(
+        [("abcdefg", "abcdefg"), ("abcdefgh", "h"), ("abcdefghi", "i")]
+    ):
+        explorer.step = step
+        assert explorer.error == ""
+        assert (explorer.map.tokens, explorer.map.queries) == (list(keys), list(rows))
+
+
+def test_a_sentence_alone_is_not_enough_for_a_decoder() -> None:
+    config = T5Config(vocab_size=50, d_model=16, d_kv=8, num_heads=2, num_layers=1, d_ff=16)
+    with pytest.raises(TypeError, match="decoder_input_ids"):
+        explore(T5ForConditionalGeneration(config), "the cat", tokenizer=WordTokenizer())

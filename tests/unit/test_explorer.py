@@ -6,6 +6,7 @@ import asyncio
 import gc
 import time
 import weakref
+from types import SimpleNamespace
 
 import ipywidgets
 import numpy as np
@@ -339,3 +340,22 @@ def test_a_function_source_has_at_least_one_of_each() -> None:
     for layers, heads in (([], 1), ([0], 0)):
         with pytest.raises(ValueError, match="at least one of each"):
             AttentionExplorer(lambda layer, head: np.eye(5), T, layers=layers, heads=heads)
+
+
+def test_one_token_list_for_a_batch_is_said_to_be_one(layers) -> None:
+    assert "one list of tokens labels all 2 items" in AttentionExplorer(layers, T).map.status
+    assert AttentionExplorer(layers, [T, list("vwxyz")]).map.status == ""
+    assert AttentionExplorer(layers).map.status == ""
+
+
+def test_what_is_no_source_gets_the_way_to_one(layers) -> None:
+    with pytest.raises(TypeError, match=r"explore\(model, inputs\)"):
+        AttentionExplorer(torch.nn.Linear(2, 2))
+    with pytest.raises(TypeError, match="give its attentions"):
+        AttentionExplorer(SimpleNamespace(attentions=layers), T)
+
+
+@pytest.mark.parametrize(("name", "here"), [("cmap", "scheme"), ("vmax", "color_range")])
+def test_names_of_other_libraries_are_known(layers, name: str, here: str) -> None:
+    with pytest.raises(TypeError, match=f"unknown option '{name}'; here it is {here}"):
+        AttentionExplorer(layers, T, **{name: 1})
