@@ -160,3 +160,36 @@ def test_an_additive_mask_is_refused() -> None:
         AttentionMap(list("ab"), np.eye(2), mask=np.zeros((2, 2)))
     with pytest.raises(TypeError, match="additive"):
         AttentionMap(list("ab"), np.eye(2), mask=torch.zeros(2, 2))
+
+
+# Machado, Oliveira & Fernandes (2009), severity 1, on linear RGB.
+COLOUR_BLIND = {
+    "protanopia": [[0.152, 1.053, -0.205], [0.115, 0.786, 0.099], [-0.004, -0.048, 1.052]],
+    "deuteranopia": [[0.367, 0.861, -0.228], [0.280, 0.673, 0.047], [-0.012, 0.043, 0.969]],
+    "tritanopia": [[1.256, -0.077, -0.179], [-0.078, 0.931, 0.148], [0.005, 0.691, 0.304]],
+}
+
+
+def seen_by(ramp: np.ndarray, matrix: list[list[float]]) -> np.ndarray:
+    """CIE L*, u*, v* of (n, 3) colours as somebody with that vision sees them."""
+    channel = ramp / 255
+    linear = np.where(channel <= 0.04045, channel / 12.92, ((channel + 0.055) / 1.055) ** 2.4)
+    linear = np.clip(linear @ np.array(matrix).T, 0, 1)
+    to_xyz = [[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]
+    x, y, z = (linear @ np.array(to_xyz).T).T
+    lightness = np.where(y > 0.008856, 116 * np.cbrt(y) - 16, 903.3 * y)
+    total = x + 15 * y + 3 * z + 1e-9
+    u, v = 4 * x / total - 0.1978, 9 * y / total - 0.4683
+    return np.stack([lightness, 13 * lightness * u, 13 * lightness * v], axis=1)
+
+
+@pytest.mark.parametrize("matrix", COLOUR_BLIND.values(), ids=COLOUR_BLIND.keys())
+def test_the_default_schemes_are_read_with_any_colour_vision(matrix: list[list[float]]) -> None:
+    for name in ("Blues", "Viridis", "Cividis"):  # one way through the lightness, far
+        lightness = seen_by(schemes.find(name).ramp, matrix)[:, 0]
+        steps = np.diff(lightness[::16])
+        assert (steps < 0).all() or (steps > 0).all()
+        assert abs(lightness[-1] - lightness[0]) > 55
+    for step in (64, 96, 120):  # below and above zero never look alike
+        low, high = seen_by(schemes.find("RdBu").ramp[[127 - step, 128 + step]], matrix)
+        assert np.linalg.norm(low - high) > 12
