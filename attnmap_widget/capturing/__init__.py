@@ -1,8 +1,9 @@
 """Reading attention out of torch. This package knows torch and nothing of widgets.
 
-``capture`` opens a with block; inside it attention calls are intercepted (``function_mode`` for
-torch, ``transformers_calls`` for the transformers library, ``flex`` for flex_attention), traced
-back to q and k (``provenance``), checked against what the model computed (``verify``) and filed
+``capture`` opens a with block (``listening``); inside it attention calls are intercepted
+(``function_mode`` for torch, ``kernels`` for its own attention, ``transformers_calls`` for that
+library), traced back to q and k (``provenance``, ``rules``) and on to the values (``mixing``),
+checked against what the model computed (``verify``), numbered (``numbering``) and filed
 (``recorder``) as ``AttentionCall``s whose weights are rebuilt on demand (``records``).
 """
 

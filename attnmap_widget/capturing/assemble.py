@@ -14,7 +14,6 @@ from torch import Tensor
 
 from .calls import AttentionCall, Head, span
 from .memory import require
-from .records import Rebuilt
 from .session import SESSION
 
 
@@ -44,7 +43,7 @@ def place(calls: list[AttentionCall], title: str) -> list[Placed]:
             placed.append(Placed(call, seen, 0))
         else:
             first = seen if placed else max(0, keys - queries)  # a cache may precede the capture
-            if placed and (keys == queries or keys > first + queries):
+            if placed and (keys <= queries or keys > first + queries):
                 raise ValueError(
                     f"{title} ran {len(calls)} times on separate inputs, which make no common map; "
                     f"{_choose(calls)}"
@@ -57,26 +56,32 @@ def place(calls: list[AttentionCall], title: str) -> list[Placed]:
 
 
 def check_order(placed: list[Placed], batch: int, title: str) -> None:
-    """Refuse beams: there an item of the batch need not continue itself from step to step."""
+    """Refuse steps whose keys do not continue each other, for one item of the batch.
+
+    Such are runs of their own on a common cache, drafts that were rejected, and beams, where an
+    item of the batch need not continue itself.
+    """
     for before, after in pairwise(placed):
-        if before.call.cross:
-            continue
-        old, new = before.call.record, after.call.record
-        if not isinstance(old, Rebuilt) or not isinstance(new, Rebuilt) or new.keys.shape[0] == 1:
-            continue
+        old, new = before.call.record.keys, after.call.record.keys
+        if old is None or new is None:
+            raise ValueError(
+                f"{title}: what its steps looked at is not known, so rows of several cannot be put "
+                f"together; {_choose([step.call for step in placed])}"
+            )
         start = max(before.key, after.key)
-        count = before.key + old.keys.shape[2] - start
-        if count <= 0 or old.keys.shape[0] != new.keys.shape[0]:
-            continue
+        count = min(before.key + old.shape[2], after.key + new.shape[2]) - start
         with SESSION.quiet():
-            ours = old.keys[batch, :, start - before.key :][:, :count]
-            theirs = new.keys[batch, :, start - after.key :][:, :count]
+            ours, theirs = (
+                keys[batch if keys.shape[0] > 1 else 0, :, start - at : start - at + max(0, count)]
+                for keys, at in ((old, before.key), (new, after.key))
+            )
             same = ours.shape == theirs.shape and bool(torch.equal(ours, theirs))
         if not same:
             raise ValueError(
-                f"{title}: the batch was reordered between steps {before.call.step} and "
-                f"{after.call.step} (beam search), so rows do not continue each other; choose "
-                "one with step="
+                f"{title}: the keys of step {after.call.step} do not continue those of step "
+                f"{before.call.step}: the steps were separate runs, drafts were rejected (assisted "
+                "and prompt-lookup decoding), or the batch was reordered between steps (beam "
+                f"search); {_choose([step.call for step in placed])}"
             )
 
 

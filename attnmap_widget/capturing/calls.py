@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -69,23 +71,23 @@ class AttentionCall:
         """
         batch = self._index("batch item", batch, self.shape[0])
         rows, columns = span("queries", queries, self.shape[2]), span("keys", keys, self.shape[3])
-        heads = self._heads(head)
+        chosen = self._head(head)
         if self.record.overwritten():
             raise CaptureError(
                 f"the model has overwritten the queries or keys of {self._title()} in place since "
                 "the capture, so its weights are gone; read them before the model runs again"
             )
-        size = (len(rows), len(columns))
-        require((len(heads) if head is None else 1, *size))
-        out = torch.empty((len(heads), *size) if head is None else size)
+        size, heads = (len(rows), len(columns)), self.shape[1]
+        require((heads if chosen is None else 1, *size))
+        out = torch.empty((heads, *size) if chosen is None else size)
         with self._reading():
-            if head is None:
-                for place, index in enumerate(heads):
-                    self._fill(out[place], batch, index, rows, columns)
-            elif len(heads) == 1 and isinstance(head, int):
-                self._fill(out, batch, heads[0], rows, columns)
+            if chosen is None:
+                for index in range(heads):
+                    self._fill(out[index], batch, index, rows, columns)
+            elif isinstance(chosen, int):
+                self._fill(out, batch, chosen, rows, columns)
             else:
-                self._reduce(out, batch, str(head), rows, columns)
+                self._reduce(out, batch, chosen, rows, columns)
         return out
 
     def allowed(
@@ -102,7 +104,8 @@ class AttentionCall:
         means "may not look".
         """
         batch = self._index("batch item", batch, self.shape[0])
-        index = self._heads(head)[0]
+        chosen = self._head(head)
+        index = chosen if isinstance(chosen, int) else 0
         rows, columns = span("queries", queries, self.shape[2]), span("keys", keys, self.shape[3])
         parts = [slice(part.start, part.stop, part.step) for part in (rows, columns)]
         with self._reading():
@@ -116,7 +119,9 @@ class AttentionCall:
             weights = self.record.rows(batch, head, part)
             out[block] = weights[:, keys.start : keys.stop : keys.step].to(out)
 
-    def _reduce(self, out: Tensor, batch: int, how: str, rows: range, keys: range) -> None:
+    def _reduce(
+        self, out: Tensor, batch: int, how: Literal["mean", "max"], rows: range, keys: range
+    ) -> None:
         heads = self.shape[1]
         for block, part in self._blocks(rows):
             total: Tensor | None = None
@@ -139,25 +144,29 @@ class AttentionCall:
             part = rows[start : start + count]
             yield slice(start, start + len(part)), slice(part.start, part.stop, part.step)
 
-    def _heads(self, head: Head) -> list[int]:
+    def _head(self, head: Head) -> int | Literal["mean", "max"] | None:
         count = self.shape[1]
-        if head is None or head in ("mean", "max"):
-            return list(range(count))
+        if head is None:
+            return None
         if isinstance(head, str):
+            if head == "mean":
+                return "mean"
+            if head == "max":
+                return "max"
             raise ValueError(
                 f'head {head!r}: {self._title()} takes 0 to {count - 1}, "mean" or "max"'
             )
-        return [self._index("head", head, count)]
+        return self._index("head", head, count)
 
-    def _index(self, what: str, value: int, count: int) -> int:
-        # bool is an int to Python; True as a head is a slip, not head 1.
-        if isinstance(value, bool) or not hasattr(value, "__index__"):
+    def _index(self, what: str, value: object, count: int) -> int:
+        index = as_index(value)
+        if index is None:
             raise ValueError(
                 f"{what} {value!r} is not a number; {self._title()} has 0 to {count - 1}"
             )
-        if not 0 <= value.__index__() < count:
+        if not 0 <= index < count:
             raise ValueError(f"{what} {value}: {self._title()} has 0 to {count - 1}")
-        return value.__index__()
+        return index
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
@@ -168,6 +177,17 @@ class AttentionCall:
 
     def _title(self) -> str:
         return f"layer {self.layer} ({self.name or 'code outside any module'})"
+
+
+def as_index(value: Any) -> int | None:
+    """A whole number of any library, numpy's and torch's too; None for everything else."""
+    # bool is an int to Python; True as a head is a slip, not head 1.
+    if isinstance(value, bool) or "bool" in str(getattr(value, "dtype", "")):
+        return None
+    try:
+        return operator.index(value)
+    except TypeError:
+        return None
 
 
 def span(what: str, part: slice, length: int) -> range:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from attnmap_widget.errors import CaptureError
 
 from . import assemble, listening
-from .calls import AttentionCall, Head
+from .calls import AttentionCall, Head, as_index
 from .diagnose import nothing_captured
 from .gather import gathered
 from .recorder import Recorder
@@ -23,9 +23,10 @@ class Capture:
     """Attention calls of one model, recorded inside ``with capture(model) as cap:``.
 
     The model runs as it would without: same backend, same mode, bit-identical output. Kept are
-    references to its queries, keys and masks, from which any head's weights are rebuilt when they
-    are read. Everything that reads raises CaptureError where nothing was captured, and ValueError,
-    listing what there is, for a layer, head, kind, batch item or step that does not exist.
+    its queries, keys and masks, from which any head's weights are rebuilt when they are read;
+    whatever the model does with its own tensors later, these stay. Everything that reads raises
+    CaptureError where nothing was captured, and ValueError, listing what there is, for a layer,
+    head, kind, batch item or step that does not exist.
     """
 
     def __init__(self, model: nn.Module | None, layers: frozenset[int] | None) -> None:
@@ -34,7 +35,6 @@ class Capture:
         self._recorder: Recorder | None = None
         self._silence = self._left_out = ""
         self._open = False
-        self._finished = 0
 
     # ------------------------------------------------------------------ the with block
 
@@ -55,11 +55,10 @@ class Capture:
         recorder = self._need()
         listening.stop(recorder)
         self._open = False
-        self._finish()
-        self._silence = "" if recorder.calls else self._why_nothing()
+        self._silence = "" if recorder.finish() else self._why_nothing()
         self._left_out = recorder.left_out()
         # The model's modules are not kept: only names and tensors of the calls.
-        recorder.forget_model()
+        recorder.close()
         self._model = None
 
     def gather(self, group: Any = None) -> None:
@@ -78,13 +77,17 @@ class Capture:
             self._recorder.calls.clear()
             self._silence = "this capture was closed and its records dropped"
 
+    def __getstate__(self) -> dict[str, Any]:
+        if self._open:
+            raise TypeError("copy or pickle a capture after its with block")
+        return self.__dict__
+
     # ------------------------------------------------------------------ what there is
 
     @property
     def calls(self) -> list[AttentionCall]:
         """Every recorded call in the order of execution; empty where nothing was captured."""
-        self._finish()
-        return [] if self._recorder is None else list(self._recorder.calls)
+        return [] if self._recorder is None else list(self._found())
 
     @property
     def layers(self) -> list[int]:
@@ -192,11 +195,9 @@ class Capture:
             )
         return self._recorder
 
-    def _finish(self) -> None:
-        recorder = self._recorder
-        if recorder is not None and len(recorder.calls) != self._finished:
-            recorder.finish()
-            self._finished = len(recorder.calls)
+    def _found(self) -> list[AttentionCall]:
+        recorder = self._need()
+        return recorder.finish() if self._open else recorder.calls
 
     def _why_nothing(self) -> str:
         recorder = self._need()
@@ -205,11 +206,13 @@ class Capture:
             return (
                 f"layers={sorted(self._layers)} do not exist: attention was seen in layers {seen}"
             )
-        return recorder.explain(lambda names: nothing_captured(names, recorder.problems, ""))
+        return recorder.explain(
+            lambda names: nothing_captured(names, recorder.problems, list(recorder.unmet))
+        )
 
     def _calls(self) -> list[AttentionCall]:
-        recorder = self._need()
-        if not recorder.calls:
+        recorder, calls = self._need(), self._found()
+        if not calls:
             raise CaptureError(self._silence or self._why_nothing())
         missing = sorted((self._layers or frozenset()) - recorder.layers_seen)
         if missing:
@@ -217,24 +220,23 @@ class Capture:
             raise CaptureError(
                 f"layers={missing} do not exist: attention was seen in layers {seen}"
             )
-        self._finish()
-        return recorder.calls
+        return calls
 
     def _of_layer(self, layer: int) -> list[AttentionCall]:
-        calls = self._calls()
+        calls, number = self._calls(), as_index(layer)
         numbers = sorted({call.layer for call in calls})
-        if isinstance(layer, bool) or layer not in numbers:
+        if number not in numbers:
             raise ValueError(
                 f"layer {layer!r}: layers with attention are {', '.join(map(str, numbers))}"
                 f"{self._left_out}"
             )
-        return [call for call in calls if call.layer == layer]
+        return [call for call in calls if call.layer == number]
 
     def _steps(self, layer: int, kind: str | None, step: int | None) -> list[AttentionCall]:
         calls = self.find(layer, kind)
         if step is None:
             return calls
-        chosen = [] if isinstance(step, bool) else [call for call in calls if call.step == step]
+        chosen = [call for call in calls if call.step == as_index(step)]
         if not chosen:
             raise ValueError(f"step {step!r}: layer {layer} has {[call.step for call in calls]}")
         return chosen
@@ -244,8 +246,17 @@ class Capture:
         if len({call.step for call in calls}) < len(calls):
             raise ValueError(f"{title} has several calls in one step; read them from cap.calls")
         placed = assemble.place(calls, title)
-        calls[0]._index("batch item", batch, calls[0].shape[0])
-        assemble.check_order(placed, batch, title)
+        item = calls[0]._index("batch item", batch, calls[0].shape[0])
+        assemble.check_order(placed, item, title)
+        if calls[0].cross:
+            # Rows of the same steps of the same tower: what holds for its own keys holds here.
+            own = [
+                call for call in self._calls()
+                if call.layer == calls[0].layer and call.tower == calls[0].tower
+                and not call.cross and not call.effective and call.part == calls[0].part
+            ]  # fmt: skip
+            if len(own) > 1 and len({call.name for call in own}) == 1:
+                assemble.check_order(assemble.place(own, title), item, title)
         return placed
 
 
@@ -259,16 +270,15 @@ def capture(model: nn.Module | None = None, *, layers: Iterable[int] | None = No
     Python (TorchScript).
     """
     _refuse(model)
-    wanted = None
-    if layers is not None:
-        wanted = frozenset(layers)
-        if not wanted:
-            raise ValueError("layers=[] would keep nothing; leave it out to keep every layer")
-        numbers: Iterable[object] = wanted
-        if any(isinstance(layer, bool) or not hasattr(layer, "__index__") for layer in numbers):
-            raise ValueError(
-                f"layers={sorted(map(repr, wanted))}: give block numbers such as [0, 11]"
-            )
+    if layers is None:
+        return Capture(model, None)
+    given = list(layers)
+    numbers = [as_index(layer) for layer in given]
+    wanted = frozenset(number for number in numbers if number is not None)
+    if not given:
+        raise ValueError("layers=[] would keep nothing; leave it out to keep every layer")
+    if None in numbers:
+        raise ValueError(f"layers={given!r}: give block numbers such as [0, 11]")
     return Capture(model, wanted)
 
 

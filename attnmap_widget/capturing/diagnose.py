@@ -17,9 +17,9 @@ _NO_WEIGHTS = re.compile(
 _LISTED = 6
 
 
-def nothing_captured(names: ModuleNames | None, problems: list[str], layers: str) -> str:
+def nothing_captured(names: ModuleNames | None, problems: list[str], unmet: list[str]) -> str:
     """Say that nothing was seen, which modules look like attention, and the likely reasons."""
-    lines = [f"no attention was captured{layers}"]
+    lines = ["no attention was captured"]
     if names is None:
         lines.append(
             "no torch module ran and no softmax of q·kᵀ was seen: run the code inside the with "
@@ -38,6 +38,12 @@ def nothing_captured(names: ModuleNames | None, problems: list[str], layers: str
     if without:
         lines.append(f"these mix tokens without a softmax and have no weights: {_list(without)}")
     scripted = [n for m, n in names.modules.items() if isinstance(m, torch.jit.ScriptModule)]
+    if unmet:
+        lines.append(
+            "a softmax whose weights meet no values (weights @ v) is not taken for attention, "
+            "unless its module is called so: "
+            f"{', '.join(name or names.root for name in unmet[:_LISTED])}"
+        )
     if scripted:
         lines.append(
             f"TorchScript runs outside Python and cannot be watched: {', '.join(scripted[:3])}"

@@ -14,11 +14,10 @@ from torch import Tensor
 from torch._ops import HigherOrderOperator, OpOverload
 from torch.overrides import TorchFunctionMode
 
-from . import emit, flex, fused, mixing, sdpa
+from . import emit, kernels, mixing
 from . import functions as fn
-from .kept import KeptMemory
 from .provenance import Provenance, Scores
-from .records import Record
+from .records import Copies
 from .rules import RULES
 from .session import SESSION
 
@@ -29,7 +28,7 @@ class CaptureMode(TorchFunctionMode):
     def __init__(self) -> None:
         super().__init__()
         self.provenance = Provenance(RULES)
-        self.kept = KeptMemory()
+        self.copies = Copies()
 
     def __torch_function__(
         self,
@@ -39,12 +38,13 @@ class CaptureMode(TorchFunctionMode):
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
         kwargs = kwargs or {}
-        if func in fn.IN_PLACE and args:
-            self.kept.before_write(args[0])
         handler = _flex if _is_flex(func) else _HANDLERS.get(func)
+        busy = self.provenance.busy
         # Most calls are of no interest; they pass with two look-ups.
-        if (handler is None and func not in _FOLLOWED) or not SESSION.listening:
+        if (handler is None and not busy and func not in _FOLLOWED) or not SESSION.listening:
             return func(*args, **kwargs)
+        if busy:
+            emit.guarded(lambda: self.provenance.settle(args, kwargs), "versions")
         if handler is not None:
             return handler(self, func, args, kwargs)
         out = func(*args, **kwargs)
@@ -58,51 +58,49 @@ class CaptureMode(TorchFunctionMode):
         self, func: fn.Function, args: Sequence[Any], kwargs: dict[str, Any], out: Any
     ) -> None:
         """Take note of what a function did to scores or weights."""
-        if func in fn.WRITE:
-            self.provenance.write_to(args[0])
-        else:
-            self.provenance.follow(func, args, kwargs, out)
-            mixing.follow(self.provenance, func, args, kwargs, out)
+        self.provenance.follow(func, args, kwargs, out)
+        mixing.follow(self.provenance, func, args, kwargs, out)
 
-    def attention(self, scores: Scores, weights: Tensor, formed: Tensor) -> None:
-        """Softmax has formed weights (…, queries, keys) from followed scores: record them.
+    def attention(self, scores: Scores, given: Tensor, formed: Tensor, turned: bool) -> None:
+        """Softmax has formed weights from followed scores: attention, if they meet values.
 
-        ``formed`` is the tensor that the model goes on with, the same one or its transpose.
+        ``given``: the tensor that held the scores; ``turned``: weights are (…, keys, queries).
         """
-        if not emit.recordable(weights, scores.queries, scores.keys):
+        if not emit.recordable(formed, scores.queries, scores.keys):
             return
-        running = SESSION.running()
-        square = weights.shape[-1] == weights.shape[-2]
-        found = emit.places(running, square)
-        record: Record | None = None
-        if found:
-            with SESSION.quiet():
-                record = emit.softmax_record(scores, weights, running)
-                emit.keep(found, record)
-        self.provenance.weights.put(formed, mixing.Formed(found, record))
+        doubtful = self.provenance.doubtful(given, *(tensor for tensor, _ in scores.seen))
+        scores, weights = scores.checked(), formed.mT if turned else formed
+        pending = emit.softmax(scores, weights, doubtful)
+        if pending is not None:
+            queries, keys = weights.shape[-2:]
+            note = mixing.Formed((pending,), (queries, keys), turned)
+            self.provenance.weights.put(formed, note)
 
 
 def _softmax(
     mode: CaptureMode, func: fn.Function, args: Sequence[Any], kwargs: dict[str, Any]
 ) -> Any:
-    scores = mode.provenance.known(args[0] if args else kwargs.get("input"))
+    given = args[0] if args else kwargs.get("input")
+    scores = mode.provenance.known(given)
     out = func(*args, **kwargs)
-    if scores is not None and scores.stage == "scores":
+    if given is not None and scores is not None and scores.stage == "scores":
         dim = kwargs.get("dim", args[1] if len(args) > 1 else None)
-        emit.guarded(lambda: _softmaxed(mode, scores, out, dim), "softmax")
+        emit.guarded(lambda: _softmaxed(mode, scores, given, out, dim), "softmax")
     return out
 
 
-def _softmaxed(mode: CaptureMode, scores: Scores, out: Tensor, dim: int | None) -> None:
+def _softmaxed(
+    mode: CaptureMode, scores: Scores, given: Tensor, out: Tensor, dim: int | None
+) -> None:
     if dim is None or out.ndim < 2:
         return
     dim = dim % out.ndim
     if not scores.exact and not scores.upright():
         return  # heads or batch are on one of the last two axes
     if dim == out.ndim - 1:
-        mode.attention(scores, out, out)
+        mode.attention(scores, given, out, turned=False)
     elif dim == out.ndim - 2:
-        mode.attention(scores.transposed(), out.transpose(-1, -2), out)
+        mode.attention(scores.transposed(), given, out, turned=True)
 
 
 def _log_softmax(
@@ -122,7 +120,7 @@ def _exp(mode: CaptureMode, func: fn.Function, args: Sequence[Any], kwargs: dict
 
     def note() -> None:
         if scores is not None and scores.stage == "log":
-            mode.attention(scores, out, out)
+            mode.attention(scores, args[0], out, turned=False)
         else:
             mode.follow(func, args, kwargs, out)
 
@@ -140,7 +138,7 @@ def _divide(
 
     def note() -> None:
         if above is not None and below is not None and below.stage == "sum":
-            mode.attention(above, out, out)
+            mode.attention(above, args[0], out, turned=False)
         else:
             mode.follow(func, args, kwargs, out)
 
@@ -180,7 +178,7 @@ def _at(args: Sequence[Any], kwargs: dict[str, Any], place: int, name: str) -> A
 
 def _sdpa(mode: CaptureMode, func: fn.Function, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     out = func(*args, **kwargs)
-    emit.guarded(lambda: sdpa.record(mode.provenance, out, *args, **kwargs), "sdpa")
+    emit.guarded(lambda: kernels.record_sdpa(out, *args, **kwargs), "sdpa")
     return out
 
 
@@ -188,7 +186,7 @@ def _fused_layer(
     mode: CaptureMode, func: fn.Function, args: Sequence[Any], kwargs: dict[str, Any]
 ) -> Any:
     out = func(*args, **kwargs)
-    emit.guarded(lambda: fused.record_layer(out, *args, **kwargs), "transformer encoder layer")
+    emit.guarded(lambda: kernels.record_layer(out, *args, **kwargs), "transformer encoder layer")
     return out
 
 
@@ -197,21 +195,21 @@ def _fused_multi_head(
 ) -> Any:
     out = func(*args, **kwargs)
     emit.guarded(
-        lambda: fused.record_multi_head(out, *args, **kwargs), "fused multi-head attention"
+        lambda: kernels.record_multi_head(out, *args, **kwargs), "fused multi-head attention"
     )
     return out
 
 
 def _nest(mode: CaptureMode, func: fn.Function, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     out = func(*args, **kwargs)
-    emit.guarded(lambda: fused.remember_width(out, args[0]), "nested tensor")
+    emit.guarded(lambda: kernels.remember_width(out, args[0]), "nested tensor")
     return out
 
 
 def _flex(mode: CaptureMode, func: fn.Function, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     with SESSION.mute():
         out = func(*args, **kwargs)
-    emit.guarded(lambda: flex.record(out, args, kwargs), "flex_attention")
+    emit.guarded(lambda: kernels.record_flex(out, args, kwargs), "flex_attention")
     return out
 
 
@@ -238,4 +236,4 @@ _PLAIN_TYPES = frozenset(
     {types.FunctionType, types.BuiltinFunctionType, types.MethodDescriptorType}
     | {types.MethodWrapperType, types.WrapperDescriptorType, OpOverload}
 )
-_FOLLOWED = frozenset(RULES) | fn.WRITE | fn.DROPOUT
+_FOLLOWED = frozenset(RULES) | fn.WRITE | fn.ESCAPE | fn.ENTRYWISE

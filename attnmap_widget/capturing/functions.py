@@ -26,6 +26,11 @@ def _getter(name: str) -> Function:
     return getter
 
 
+def _setter(name: str) -> Function:
+    setter: Function = getattr(Tensor, name).__set__
+    return setter
+
+
 SDPA = _group(F.scaled_dot_product_attention, _aten.scaled_dot_product_attention.default)
 MULTI_HEAD = _group(F.multi_head_attention_forward)
 FUSED_LAYER = _group(torch._transformer_encoder_layer_fwd)
@@ -44,10 +49,14 @@ EXP = _group(torch.exp, Tensor.exp, Tensor.exp_, _aten.exp.default)
 SUM = _group(torch.sum, Tensor.sum, _aten.sum.dim_IntList)
 
 MATMUL = _group(
-    torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.bmm, Tensor.bmm, torch.mm, Tensor.mm,
+    torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.linalg.matmul, torch.bmm, Tensor.bmm,
+    torch.mm, Tensor.mm, torch.mv, Tensor.mv,
     _aten.matmul.default, _aten.bmm.default, _aten.mm.default,
 )  # fmt: skip
-BADDBMM = _group(torch.baddbmm, Tensor.baddbmm, _aten.baddbmm.default)
+BADDBMM = _group(
+    torch.baddbmm, Tensor.baddbmm, torch.addmm, Tensor.addmm, _aten.baddbmm.default,
+    _aten.addmm.default,
+)  # fmt: skip
 EINSUM = _group(torch.einsum)
 INNER = _group(torch.inner, Tensor.inner)
 
@@ -105,21 +114,39 @@ ELEMENTWISE = _group(
 LINEAR = _group(F.linear)
 CONVOLUTION = _group(F.conv2d, torch.conv2d)
 CONCATENATE = _group(torch.cat, torch.concat, torch.concatenate, _aten.cat.default)
+STACK = _group(torch.stack, _aten.stack.default)
 DROPOUT = _group(F.dropout, torch.dropout, torch.dropout_)
-# Everything that writes to its first argument.
-IN_PLACE = _group(
-    *(
-        getattr(Tensor, name)
-        for name in dir(Tensor)
-        if (name.endswith("_") and not name.endswith("__")) or name == "__setitem__"
-        or (name.startswith("__i") and name.endswith("__") and name[3:-2] in {
-            "add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor",
-            "lshift", "rshift",
-        })
+PARTS = INDEX | _group(
+    torch.unbind, Tensor.unbind, torch.split, Tensor.split, torch.chunk, Tensor.chunk,
+    torch.select, Tensor.select, torch.index_select, Tensor.index_select, torch.topk, Tensor.topk,
+)  # fmt: skip
+# What changes single entries of a learned matrix, or puts them in other places: it stays learned.
+ENTRYWISE = (
+    CAST | SAME | VIEW | TRANSPOSE | PARTS | ELEMENTWISE | MULTIPLY | DIVIDE | ADD | SUBTRACT
+    | CLAMP | TANH | SUM | _group(
+        F.normalize, torch.norm, Tensor.norm, torch.linalg.norm, torch.linalg.vector_norm,
+        torch.sqrt, Tensor.sqrt, torch.rsqrt, Tensor.rsqrt, torch.mean, Tensor.mean, Tensor.expand,
+        Tensor.cpu, Tensor.cuda,
     )
 )  # fmt: skip
-# In-place writes of new content: a tensor written like this is a cache that will be written again.
+# Results that have the shape of an argument and nothing of its values, or its values elsewhere.
+UNRELATED = _group(
+    torch.zeros_like, torch.ones_like, torch.full_like, torch.empty_like, torch.rand_like,
+    torch.randn_like, torch.bernoulli, Tensor.new_zeros, Tensor.new_ones, Tensor.new_full,
+    Tensor.new_empty, torch.sort, Tensor.sort, torch.cumsum, Tensor.cumsum,
+)  # fmt: skip
+# In-place writes of new content: a tensor written like this may be a cache.
 WRITE = _group(
     Tensor.__setitem__, Tensor.index_copy_, Tensor.copy_, Tensor.scatter_, Tensor.index_put_,
     Tensor.index_add_, Tensor.masked_scatter_, Tensor.zero_, Tensor.fill_,
+)  # fmt: skip
+# Parts put back into a whole.
+SCATTER = WRITE | _group(
+    torch.scatter, Tensor.scatter, torch.masked_scatter, Tensor.masked_scatter, torch.index_put,
+    Tensor.index_put, torch.select_scatter, Tensor.select_scatter,
+)  # fmt: skip
+# After these a tensor can be written to without its version telling.
+ESCAPE = _group(
+    _getter("data"), _setter("data"), Tensor.numpy, Tensor.__array__, Tensor.__dlpack__,
+    Tensor.data_ptr, Tensor.untyped_storage, Tensor.set_,
 )  # fmt: skip

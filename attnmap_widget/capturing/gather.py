@@ -31,7 +31,8 @@ def gathered(record: Record, group: dist.ProcessGroup | None) -> Record:
     batch, heads, queries, keys = record.shape
     shape = (batch, heads * dist.get_world_size(group), queries, keys)
     if isinstance(record, Held):
-        return Held(_heads(record.weights, group), shape)
+        looked_at = None if record.keys is None else _heads(record.keys, group)
+        return Held(_heads(record.weights, group), shape, looked_at)
     assert isinstance(record, Rebuilt)
     # Operands with one entry for all heads are the same everywhere.
     steps = tuple(

@@ -18,7 +18,7 @@ from .provenance import Scores, Step
 from .records import Rebuilt, Shape
 
 _HEAD_COUNTS = (
-    "num_heads", "num_attention_heads", "n_heads", "n_head", "nhead", "heads", "nheads", "h",
+    "num_heads", "num_attention_heads", "n_heads", "n_head", "nhead", "heads", "nheads",
     "num_attention_heads_per_partition", "encoder_attention_heads",
 )  # fmt: skip
 _MODULES_ASKED = 3
@@ -47,22 +47,34 @@ class Layout:
     def of(cls, lead: tuple[int, ...], heads: int | None, lone_batch: bool = False) -> Layout:
         """Read leading axes, with the declared head count where there is one.
 
-        A single leading axis without a declared head count is heads, or the batch with
+        Two leading axes are (batch, heads) whatever is declared, unless only the first has the
+        declared count. A single one without a declared head count is heads, or the batch with
         ``lone_batch``.
         """
         total = math.prod(lead)
+        if len(lead) == 2:
+            first, second = lead
+            turned = heads == first != second
+            return cls(second, first, heads_first=True) if turned else cls(first, second)
         if heads is not None:
             for place in range(len(lead) - 1, -1, -1):
                 if math.prod(lead[place:]) == heads:
                     return cls(math.prod(lead[:place]), heads)
-            if len(lead) == 2 and lead[0] == heads:
-                return cls(lead[1], heads, heads_first=True)
             if len(lead) == 1 and total % heads == 0:
                 return cls(total // heads, heads)
         if len(lead) == 1 and lone_batch:
             return cls(total, 1)
         count = lead[-1] if lead else 1
         return cls(total // count if count else 0, count)
+
+    def fits(self, tensor: Tensor) -> bool:
+        """Tell whether a (…, queries, keys) tensor has this many matrices."""
+        lead = tuple(tensor.shape[:-2])
+        return (
+            lead == (self.heads, self.batch)
+            if self.heads_first
+            else (math.prod(lead) == self.batch * self.heads)
+        )
 
     def stacked(self, tensor: Tensor) -> Tensor:
         """A full (…, queries, keys) tensor as (batch, heads, queries, keys)."""
@@ -128,6 +140,20 @@ def rebuild(scores: Scores, layout: Layout, shape: Shape, out_dtype: torch.dtype
         queries, keys, steps, shape,
         sinks=sinks, matmul_dtype=scores.dtype, softmax_dtype=out_dtype, out_dtype=out_dtype,
     )  # fmt: skip
+
+
+def keys_of(scores: Scores, layout: Layout, count: int) -> Tensor | None:
+    """The keys of scores that cannot be rebuilt, four axes; None where they do not line up."""
+    keys = scores.keys
+    if layout.heads_first:
+        return keys.transpose(0, 1) if keys.ndim == 4 and keys.shape[2] == count else None
+    try:
+        keys = layout.lift(
+            scores.keys, _broadcast(scores.queries.shape[:-2], scores.keys.shape[:-2])
+        )
+    except (ValueError, RuntimeError):
+        return None
+    return keys if keys.shape[2] == count else None
 
 
 def _broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""Refuse a result that would not fit before the machine starts swapping, and say what would."""
+"""Memory: whose it is, and whether a result would fit before the machine starts swapping."""
 
 from __future__ import annotations
 
@@ -6,10 +6,30 @@ import math
 import os
 from pathlib import Path
 
+import torch
+from torch import Tensor
+
 from attnmap_widget.errors import CaptureError
 
 _BYTES = 4  # results are float32
 _SMALL = 64 << 20
+
+
+def storage_pointer(tensor: Tensor) -> int:
+    """Where the tensor's memory begins; 0 for those without memory of their own.
+
+    Such are nested and sparse tensors, and those inside vmap and grad transforms.
+    """
+    if (
+        tensor.is_nested
+        or tensor.layout != torch.strided
+        or torch._C._functorch.is_functorch_wrapped_tensor(tensor)
+    ):
+        return 0
+    try:
+        return tensor.untyped_storage().data_ptr()
+    except RuntimeError:  # subclasses that only wrap others
+        return 0
 
 
 def require(shape: tuple[int, ...]) -> None:

@@ -39,6 +39,7 @@ class ModuleNames:
         self.root = type(model).__name__
         self._found: dict[str, int | None] = {}
         self._through: dict[tuple[Tower, int], dict[str, int]] = {}
+        self._alone: dict[Tower, bool] = {}
 
     @cached_property
     def _by_name(self) -> dict[str, nn.Module]:
@@ -67,6 +68,14 @@ class ModuleNames:
         ]
 
     @cached_property
+    def _attention_names(self) -> frozenset[str]:
+        return frozenset(name for name, _ in self.attention_like)
+
+    def looks_like_attention(self, name: str) -> bool:
+        """Tell whether a module's class or last name says attention."""
+        return name in self._attention_names
+
+    @cached_property
     def towers(self) -> list[Tower]:
         """Block lists with attention inside, say one of the encoder and one of the decoder."""
         found = (tower_of(name) for name, _ in self.attention_like if _numbers(name))
@@ -77,6 +86,16 @@ class ModuleNames:
         if name not in self._found:
             self._found[name] = self._number(name)
         return self._found[name]
+
+    def is_alone(self, name: str) -> bool:
+        """Tell whether the block that holds a module is the only one of its tower."""
+        tower = tower_of(name)
+        if tower not in self._alone:
+            blocks = {
+                self.number(other) for other in self.modules.values() if tower_of(other) == tower
+            }
+            self._alone[tower] = len(blocks - {None}) == 1
+        return self._alone[tower]
 
     def _number(self, name: str) -> int | None:
         places = self._block_lists(name)

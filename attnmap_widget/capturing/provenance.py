@@ -1,15 +1,21 @@
 """Where do the scores of a softmax come from? q·kᵀ, followed through torch functions.
 
 A softmax whose scores cannot be traced to a product of two activations is not attention
-(classifiers and routers get theirs from a linear layer), so provenance is also the filter. It is a
-table from tensors to what is known of them; entries vanish with their tensors, so nothing is kept
-alive for longer than the model does.
+(classifiers and routers get theirs from a learned matrix), so provenance is also the first filter;
+the second is in ``mixing``. It is a table from tensors to what is known of them; entries vanish
+with their tensors, so nothing is kept alive for longer than the model does.
+
+A note is worth what the tensor still holds. Every tensor counts the writes to it and to its views,
+so an entry remembers that count, and so do the scores for q, k and each mask: where one has changed
+and no rule says how, the scores are no longer exact. Two kinds of tensors do not count: those of
+``inference_mode`` and those whose memory was handed out (``.data``, ``.numpy()``). What depends on
+them is doubtful, and compared in full with what the model formed.
 """
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -17,9 +23,26 @@ import torch
 from torch import Tensor, nn
 
 from . import functions as fn
+from .memory import storage_pointer
 from .operations import Operation
 
 Stage = Literal["scores", "exp", "sum", "log"]
+
+
+def operands(args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Tensor]:
+    """The tensors among a function's arguments, also those in lists."""
+    found: list[Tensor] = []
+    for value in (*args, *kwargs.values()):
+        if isinstance(value, Tensor):
+            found.append(value)
+        elif isinstance(value, (list, tuple)):
+            found += [part for part in value if isinstance(part, Tensor)]
+    return found
+
+
+def results(out: Any) -> list[Tensor]:
+    """The tensors of real numbers among a function's results."""
+    return [part for part in operands((out,), {}) if part.is_floating_point()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +59,8 @@ class Scores:
 
     queries (…, queries, width) and keys (…, keys, width) are the factors; ``steps`` what happened
     since. ``exact`` is False where something happened that cannot be replayed: then it is
-    attention all the same, but only the model's own weights will do. ``transposed``: the tensor is
-    laid out (…, keys, queries).
+    attention all the same, but only the model's own weights will do. ``seen``: the tensors that
+    took part, each with its version then.
     """
 
     queries: Tensor
@@ -49,20 +72,42 @@ class Scores:
     exact: bool = True
     core: tuple[int, int] | None = None
     stage: Stage = "scores"
+    seen: tuple[tuple[Tensor, int], ...] = ()
+
+    @classmethod
+    def of(cls, queries: Tensor, keys: Tensor, out: Tensor) -> Scores:
+        """``out`` is queries · keysᵀ."""
+        seen = tuple((tensor, version(tensor)) for tensor in (queries, keys))
+        return cls(queries, keys, tuple(out.shape), out.dtype, seen=seen)
 
     def then(self, operation: Operation, out: Tensor) -> Scores:
         """These scores after one more operation."""
-        shape = tuple(out.shape)
-        return replace(self, steps=(*self.steps, Step(operation, shape)), shape=shape)
+        shape, terms = tuple(out.shape), operation.tensors()
+        memory = storage_pointer(out)
+        # Exponentials are not replayed; in s.add_(s) the operand is gone by now.
+        if self.stage != "scores" or any(storage_pointer(term) == memory for term in terms):
+            return self.inexact(out)
+        return replace(
+            self,
+            steps=(*self.steps, Step(operation, shape)),
+            shape=shape,
+            seen=(*self.seen, *((term, version(term)) for term in terms)),
+        )
 
     def inexact(self, out: Tensor, cut: bool = False) -> Scores:
         """Scores that still are attention but can no longer be replayed.
 
-        ``cut``: rows or keys were left out, so the matrix has another size from here on.
+        ``cut``: rows or keys were left out or added, so the matrix has another size from here on.
         """
         shape = tuple(out.shape)
         core = self._core() if not cut else (shape[-2], shape[-1])
         return replace(self, exact=False, shape=shape, core=core)
+
+    def checked(self) -> Scores:
+        """These scores, inexact if q, k or a mask was written to since it took part."""
+        if self.exact and any(version(tensor) != then for tensor, then in self.seen):
+            return replace(self, exact=False, core=self._core())
+        return self
 
     def upright(self) -> bool:
         """Tell whether the last two axes are queries and keys, not heads being mixed."""
@@ -94,16 +139,32 @@ def swapped(shape: tuple[int, ...]) -> tuple[int, ...]:
     return (*shape[:-2], shape[-1], shape[-2])
 
 
+def swaps_last_two(source: Tensor, out: Tensor) -> bool:
+    """Tell whether ``out`` is ``source`` with its last two axes changed over."""
+    strides = source.stride()
+    return tuple(out.shape) == swapped(tuple(source.shape)) and out.stride() == swapped(strides)
+
+
+def version(tensor: Tensor) -> int:
+    """How often a tensor was written to; -1 for those of inference_mode, which do not count."""
+    return -1 if tensor.is_inference() else tensor._version
+
+
 class TensorTable:
     """A table from live tensors to notes about them; a tensor that dies takes its entry along."""
 
     def __init__(self) -> None:
-        self._entries: dict[int, tuple[weakref.ref[Tensor], Any]] = {}
+        self._entries: dict[int, tuple[weakref.ref[Tensor], Any, int]] = {}
 
     def get(self, tensor: object) -> Any:
         """The note about this very tensor, or None."""
         entry = self._entries.get(id(tensor))
         return entry[1] if entry is not None and entry[0]() is tensor else None
+
+    def stale(self, tensor: Tensor) -> bool:
+        """Tell whether there is a note and the tensor was written to after it was made."""
+        entry = self._entries.get(id(tensor))
+        return entry is not None and entry[0]() is tensor and version(tensor) != entry[2]
 
     def put(self, tensor: Tensor, note: Any) -> None:
         """Note something about a tensor."""
@@ -114,11 +175,11 @@ class TensorTable:
             if entry is not None and entry[0] is reference:
                 del entries[key]
 
-        entries[key] = (weakref.ref(tensor, forget), note)
+        entries[key] = (weakref.ref(tensor, forget), note, version(tensor))
 
-    def drop(self, tensor: object) -> None:
-        """Forget a tensor."""
-        self._entries.pop(id(tensor), None)
+    def values(self) -> list[Any]:
+        """All notes."""
+        return [entry[1] for entry in list(self._entries.values())]
 
     def clear(self) -> None:
         """Forget everything."""
@@ -141,11 +202,22 @@ class Provenance:
         self.weights = TensorTable()
         self.parameters = TensorTable()
         self.written = TensorTable()
+        self._learned: dict[int, weakref.ref[Tensor]] = {}
+        self._modules: weakref.WeakSet[nn.Module] = weakref.WeakSet()
+        self._escaped: set[int] = set()
 
     def clear(self) -> None:
         """Forget everything."""
         for table in (self.scores, self.weights, self.parameters, self.written):
             table.clear()
+        self._learned.clear()
+        self._modules.clear()
+        self._escaped.clear()
+
+    @property
+    def busy(self) -> bool:
+        """Whether scores or weights are being followed right now."""
+        return bool(len(self.scores) or len(self.weights))
 
     def known(self, tensor: object) -> Scores | None:
         """What is known of a tensor, or None."""
@@ -156,37 +228,91 @@ class Provenance:
         """Note that a tensor is these scores at a later stage of a softmax spelled out."""
         self.scores.put(tensor, replace(scores, stage=stage))
 
+    # ------------------------------------------------------------------ what is learned
+
+    def learn(self, module: nn.Module) -> None:
+        """Remember where the module's parameters and buffers lie."""
+        if module in self._modules:
+            return
+        self._modules.add(module)
+        tensors: Iterable[Tensor] = (*module.parameters(), *module.buffers())
+        for tensor in tensors:
+            pointer = storage_pointer(tensor)
+            if pointer:
+                self._learned[pointer] = weakref.ref(tensor)
+
     def is_parameter(self, tensor: Tensor) -> bool:
-        """Tell whether this is a trained weight or a view of one: ``x @ W`` projects."""
+        """Tell whether this is a learned matrix: ``x @ W`` projects.
+
+        A parameter, a buffer that is no cache (codebooks, prototypes), a view of one, or what was
+        made of such tensors entry by entry (casts, scales, normalised rows).
+        """
         base = tensor._base
-        return (
+        if (
             isinstance(tensor, nn.Parameter)
             or isinstance(base, nn.Parameter)
             or (tensor.is_leaf and tensor.requires_grad)
             or (base is not None and base.is_leaf and base.requires_grad)
             or self.parameters.get(tensor) is not None
-        )
+        ):
+            return True
+        owner = self._learned.get(storage_pointer(tensor))
+        return owner is not None and owner() is not None and not self.is_cache(tensor)
+
+    # ------------------------------------------------------------------ what is written to
+
+    def settle(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        """Before a function runs: what was written to behind the rules' back is inexact now."""
+        for tensor in operands(args, kwargs):
+            if self.scores.stale(tensor):
+                self.scores.put(tensor, self.scores.get(tensor).inexact(tensor))
+            if self.weights.stale(tensor):
+                self.weights.put(tensor, self.weights.get(tensor).change())
+
+    def doubtful(self, *tensors: Tensor) -> bool:
+        """Tell whether one of these may have been written to without its version telling."""
+        return any(t.is_inference() or storage_pointer(t) in self._escaped for t in tensors)
+
+    def is_cache(self, tensor: Tensor) -> bool:
+        """Tell whether this memory is written piece by piece (a static key cache)."""
+        pointer = storage_pointer(tensor)
+        return any(pointer == note for note in self.written.values())
+
+    # ------------------------------------------------------------------ following
 
     def follow(
         self, function: fn.Function, args: Sequence[Any], kwargs: dict[str, Any], out: Any
     ) -> None:
-        """Take note of what ``out = function(*args, **kwargs)`` did to tracked scores."""
+        """Take note of what ``out = function(*args, **kwargs)`` did to tracked tensors."""
+        if function in fn.ESCAPE:
+            self._escaped.add(storage_pointer(args[0]))
+            return
+        if function in fn.WRITE:
+            out = args[0]
+            self.written.put(out, storage_pointer(out))
+        if function in fn.ENTRYWISE and isinstance(out, Tensor):
+            given = operands(args, kwargs)
+            if given and all(map(self.is_parameter, given)):
+                self.parameters.put(out, True)
         rule = self._rules.get(function)
-        if rule is not None and isinstance(out, Tensor):
-            rule(self, args, kwargs, out)
+        if rule is None:
+            self._assume(function, args, kwargs, out)
+        elif isinstance(out, Tensor):
+            try:
+                rule(self, args, kwargs, out)
+            except (ValueError, TypeError, IndexError, RuntimeError):
+                self._assume(function, args, kwargs, out)
+                raise
 
-    def write_to(self, tensor: object) -> None:
-        """Note that a tensor had content written into it in place."""
-        # Tensors inside vmap and grad transforms have no memory of their own.
-        if isinstance(tensor, Tensor) and not torch._C._functorch.is_functorch_wrapped_tensor(
-            tensor
-        ):
-            scores = self.known(tensor)
-            if scores is not None:
-                self.scores.put(tensor, scores.inexact(tensor))
-            self.written.put(tensor, tensor.untyped_storage().data_ptr())
-
-    def is_cache(self, tensor: Tensor) -> bool:
-        """Tell whether this memory is written piece by piece (a static key cache)."""
-        pointer = tensor.untyped_storage().data_ptr()
-        return any(pointer == note for _, note in list(self.written._entries.values()))
+    def _assume(
+        self, function: fn.Function, args: Sequence[Any], kwargs: dict[str, Any], out: Any
+    ) -> None:
+        """No rule says what this does: scores stay scores, but the model's own weights will do."""
+        if function in fn.UNRELATED or not len(self.scores):
+            return
+        known = next(filter(None, map(self.known, operands(args, kwargs))), None)
+        if known is None:
+            return
+        for part in results(out):
+            if part.ndim >= 2 and tuple(part.shape[-2:]) == known.shape[-2:]:
+                self.scores.put(part, known.inexact(part))

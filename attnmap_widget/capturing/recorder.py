@@ -1,43 +1,35 @@
-"""One capture's book: which calls belong to it, their layer, kind and step, in execution order."""
+"""One capture's book: which calls belong to it, their layer, kind and step, in execution order.
+
+A softmax that was found by its scores is filed once its weights meet values (``mixing``). Until
+then it is assumed to be attention only if nothing else was, and only where nothing speaks against
+it: outside any module, where a learner may compute the weights and no more, and in modules that
+are called attention.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from torch import nn
 
 from .calls import AttentionCall
 from .diagnose import windows
 from .gather import is_sharded
-from .naming import ModuleNames, Tower, says_cross, tower_labels, tower_of
-from .records import Rebuilt, Record
-from .session import Running
+from .naming import ModuleNames, says_cross, tower_labels, tower_of
+from .numbering import Numbering, Place, Spot
+from .records import Record
+from .session import SESSION, Running
 
 # Modules that a model runs its softmax through; the name of the attention is that of their parent.
 _INNER_CLASSES = ("Softmax", "Dropout", "Identity", "HookPoint")
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a call happens: everything a record is filed under."""
-
-    recorder: Recorder
-    name: str
-    layer: int
-    step: int
-    tower: Tower
-    cross: bool
-    part: int
-    sharded: bool = False
 
 
 class Recorder:
     """Files records. ``model`` None: every call of this thread belongs to the capture."""
 
     def __init__(self, model: nn.Module | None, layers: frozenset[int] | None) -> None:
-        self.layers = layers
+        self.model, self.layers = model, layers
         self.calls: list[AttentionCall] = []
         self.problems: list[str] = []
         self.layers_seen: set[int] = set()
@@ -45,9 +37,11 @@ class Recorder:
         self._roots: dict[nn.Module, ModuleNames] = {}
         self._step = 0
         self._step_modules: set[nn.Module] = set()
-        self._new_step()
+        self._numbering = Numbering()
         self._self_names: set[str] = set()
-        self._latest: dict[tuple[str, int, int], Rebuilt] = {}
+        self._latest: dict[tuple[str, int, int, bool], Record] = {}
+        self._candidates: list[tuple[Spot, Record]] = []
+        self.unmet: dict[str, None] = {}
 
     # ------------------------------------------------------------------ steps
 
@@ -55,49 +49,62 @@ class Recorder:
         """Note that a module is about to run below ``above``; count outermost forwards."""
         if any(self._owns(running.module) for running in above) or not self._owns(module):
             return
+        if self._names is None and SESSION.mode is not None:
+            SESSION.mode.provenance.learn(module)
         # An encoder and a decoder run one after the other are one step; a model run again is the
         # next.
         if module in self._step_modules:
             self._step += 1
             self._step_modules = set()
-            self._new_step()
         self._step_modules.add(module)
 
     def _owns(self, module: nn.Module) -> bool:
         return self._names is None or module in self._names.modules
 
-    def _new_step(self) -> None:
-        self._counts: dict[tuple[Tower, bool], int] = defaultdict(int)
-        self._shared: set[tuple[Tower, bool]] = set()
-        self._calls_of: dict[tuple[str, bool], list[tuple[int, int]]] = defaultdict(list)
-
     # ------------------------------------------------------------------ places
 
-    def place(self, running: list[Running], cross: bool | None, square: bool) -> Place | None:
-        """File a call that is happening now; None where it is not this capture's or not wanted.
+    def spot(self, running: list[Running], cross: bool | None, square: bool) -> Spot | None:
+        """Where a call happens that is happening now; None where it is not this capture's.
 
         ``running``: modules that execute, innermost first. ``cross``: what the interceptor knows
-        of it. ``square``: as many queries as keys. Calls whose layer is not wanted count as seen.
+        of it. ``square``: as many queries as keys.
         """
         names = self._names_for(running)
-        here, parent, name = self._innermost(running, names)
+        mine = self._mine(running, names)
+        if self._names is not None and not mine:
+            return None
+        here = mine[0] if mine else None
         module = None if here is None else here.module
-        if self._names is not None and module is None:
-            return None
-        if names is not None and (name, type(module).__name__) in names.windowed:
-            return None
-        crossing = self._is_cross(name, here, parent, cross, square)
+        parent = mine[1].module if len(mine) > 1 else None
+        chain: list[tuple[str, int]] = []
+        name, number, alone, assumable = "", None, False, module is None
+        if names is not None and module is not None:
+            name = names.modules[module]
+            if (name, type(module).__name__) in names.windowed:
+                return None
+            chain = [(names.modules[entry.module], entry.serial) for entry in reversed(mine)]
+            number, alone = names.number(name), names.is_alone(name)
+            assumable = names.looks_like_attention(name)
         tower = tower_of(name)
         if self._names is None and names is not None:
             tower = (names.root, *tower)
-        serial = 0 if here is None else here.serial
-        layer, part = self._number(name, serial, tower, crossing, names)
-        self.layers_seen.add(layer)
-        if self.layers is not None and layer not in self.layers:
-            return None
-        return Place(
-            self, name, layer, self._step, tower, crossing, part, sharded=is_sharded(module)
-        )
+        return Spot(
+            self, name, tuple(chain), self._step, tower,
+            cross=self._is_cross(name, here, parent, cross, square),
+            number=number,
+            alone=alone,
+            wanted=self.layers is None or number is None or alone or number in self.layers,
+            assumable=assumable,
+            sharded=is_sharded(module),
+        )  # fmt: skip
+
+    def place(self, spot: Spot) -> Place | None:
+        """Number a call; None where its layer is not wanted: such calls count as seen."""
+        return self._wanted(self._numbering.place(spot))
+
+    def _wanted(self, place: Place) -> Place | None:
+        self.layers_seen.add(place.layer)
+        return place if self.layers is None or place.layer in self.layers else None
 
     def _names_for(self, running: list[Running]) -> ModuleNames | None:
         if self._names is not None:
@@ -110,16 +117,12 @@ class Recorder:
             self._roots[root] = ModuleNames(root)
         return self._roots[root]
 
-    def _innermost(
-        self, running: list[Running], names: ModuleNames | None
-    ) -> tuple[Running | None, nn.Module | None, str]:
+    def _mine(self, running: list[Running], names: ModuleNames | None) -> list[Running]:
+        """Those of the running modules that this capture has names for, innermost first."""
         mine = [r for r in running if names is not None and r.module in names.modules]
         while len(mine) > 1 and type(mine[0].module).__name__ in _INNER_CLASSES:
             mine.pop(0)
-        if names is None or not mine:
-            return None, None, ""
-        parent = mine[1].module if len(mine) > 1 else None
-        return mine[0], parent, names.modules[mine[0].module]
+        return mine
 
     def _is_cross(
         self,
@@ -141,60 +144,41 @@ class Recorder:
             self._self_names.add(name)
         return said
 
-    def _number(
-        self, name: str, serial: int, tower: Tower, cross: bool, names: ModuleNames | None
-    ) -> tuple[int, int]:
-        """The block number, and which of several calls within one run of the module this is."""
-        group = (tower, cross)
-        number = None if names is None else names.number(name)
-        earlier = self._calls_of[name, cross]
-        if number is not None and serial and any(before == serial for before, _ in earlier):
-            layer = next(layer for before, layer in earlier if before == serial)
-            part = sum(before == serial for before, _ in earlier)
-            earlier.append((serial, layer))
-            return layer, part
-        if number is None or earlier or group in self._shared:
-            # One module for many layers (ALBERT), or no names at all: the order of execution
-            # counts.
-            if earlier and number is not None:
-                self._shared.add(group)
-            number = self._counts[group]
-        self._counts[group] += 1
-        earlier.append((serial, number))
-        return number, 0
-
     # ------------------------------------------------------------------ records
 
     def keep(self, place: Place, record: Record, effective: bool = False) -> None:
         """File a record; ``effective``: of what was made of the weights after the softmax."""
-        if isinstance(record, Rebuilt) and not place.cross:
-            earlier = self._latest.get((place.name, place.layer, place.part))
+        self._candidates.clear()
+        if not effective:
+            spot = place.spot
+            key = (spot.name, place.layer, place.part, spot.cross)
+            earlier = self._latest.get(key)
             if earlier is not None:
                 record.continues(earlier)
-            self._latest[place.name, place.layer, place.part] = record
-        self.calls.append(
-            AttentionCall(
-                layer=place.layer,
-                name=place.name,
-                step=place.step,
-                tower=place.tower,
-                cross=place.cross,
-                part=place.part,
-                record=record,
-                effective=effective,
-                sharded=place.sharded,
-            )
-        )
+            self._latest[key] = record
+        self.calls.append(_call(place, record, effective))
 
-    def finish(self) -> None:
-        """Give every call its kind; done again whenever calls were added."""
+    def suspect(self, spot: Spot, record: Record) -> None:
+        """Note a softmax whose weights have not met values yet."""
+        if spot.chain:
+            self.unmet.setdefault(spot.name)
+        if spot.assumable and not self.calls:
+            self._candidates.append((spot, record))
+
+    def assumed(self) -> list[AttentionCall]:
+        """What is taken for attention where nothing was seen for certain."""
+        numbering = Numbering()
+        places = [(numbering.place(spot), record) for spot, record in self._candidates]
+        return [_call(place, record) for place, record in places if self._wanted(place)]
+
+    def finish(self) -> list[AttentionCall]:
+        """All calls, each with its kind; done again whenever calls were added."""
+        calls = self.calls or self.assumed()
         static = [] if self._names is None else self._names.towers
-        labels = tower_labels(
-            [*static, *(call.tower for call in self.calls if not call.cross)] or [()]
-        )
-        crossing = {call.tower for call in self.calls if call.cross}
+        labels = tower_labels([*static, *(call.tower for call in calls if not call.cross)] or [()])
+        crossing = {call.tower for call in calls if call.cross}
         cross_labels = tower_labels(crossing or [()])
-        for call in self.calls:
+        for call in calls:
             if call.cross:
                 kind = "cross" if len(crossing) < 2 else f"{cross_labels[call.tower]} cross"
             else:
@@ -204,7 +188,18 @@ class Recorder:
             if call.effective:
                 kind = "effective" if kind == "self" else f"{kind} effective"
             call.kind = kind
-        _tell_apart(self.calls)
+        _tell_apart(calls)
+        return calls
+
+    def close(self) -> None:
+        """Nothing more will come: what was assumed stands. Let go of the model's modules."""
+        self.calls = self.finish()
+        self._candidates.clear()
+        self._numbering = Numbering()  # its places refer back to this recorder
+        self.model = self._names = None
+        self._roots.clear()
+        self._step_modules.clear()
+        self._latest.clear()
 
     def explain(self, describe: Callable[[ModuleNames | None], str]) -> str:
         """The text for a capture that saw nothing."""
@@ -215,12 +210,19 @@ class Recorder:
         names = self._names or next(iter(self._roots.values()), None)
         return "" if names is None or not names.windowed else f"; {windows(names)}"
 
-    def forget_model(self) -> None:
-        """Let go of the model's modules."""
-        self._names = None
-        self._roots.clear()
-        self._step_modules.clear()
-        self._latest.clear()
+
+def _call(place: Place, record: Record, effective: bool = False) -> AttentionCall:
+    return AttentionCall(
+        layer=place.layer,
+        name=place.spot.name,
+        step=place.step,
+        tower=place.spot.tower,
+        cross=place.spot.cross,
+        part=place.part,
+        record=record,
+        effective=effective,
+        sharded=place.spot.sharded,
+    )
 
 
 def _tell_apart(calls: list[AttentionCall]) -> None:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import weakref
 from typing import Literal, Protocol
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from .operations import Operation, Tile
 
 Source = Literal["rebuilt", "model"]
 Shape = tuple[int, int, int, int]
-# Memory may be this many times what a record uses of it before the record takes a copy.
-_SLACK = 1.3
+# Smaller operands than this are not worth looking for a copy that is there already.
+_SHARED = 1 << 12
 
 
 class Record(Protocol):
@@ -21,6 +21,19 @@ class Record(Protocol):
 
     shape: Shape
     source: Source
+
+    @property
+    def keys(self) -> Tensor | None:
+        """What was looked at: (batch or 1, key heads, keys, width); None where it is not known."""
+        ...
+
+    def own(self, copies: Copies) -> None:
+        """Copy what the model may write to later; until then a record only refers to it."""
+        ...
+
+    def continues(self, earlier: Record) -> None:
+        """Share the memory of the keys with the step before, if they are the first of these."""
+        ...
 
     def rows(self, batch: int, head: int, rows: slice) -> Tensor:
         """Weights of one head, (rows, keys), on the model's device, in the type of the softmax."""
@@ -35,25 +48,82 @@ class Record(Protocol):
         ...
 
     def overwritten(self) -> bool:
-        """Whether the model changed, in place, a tensor that this record only refers to."""
+        """Whether a tensor that this record only refers to was changed in place."""
         ...
+
+
+class Copies:
+    """Copies of masks and biases, one of each however many records refer to it."""
+
+    def __init__(self) -> None:
+        self._made: dict[tuple[object, ...], list[weakref.ref[Tensor]]] = {}
+
+    def own(self, tensor: Tensor) -> Tensor:
+        """A tensor of the same content that nobody else writes to."""
+        if tensor.numel() < _SHARED:
+            return copied(tensor)
+        made = self._made.setdefault((tensor.shape, tensor.dtype, tensor.device), [])
+        for reference in made:
+            copy = reference()
+            if copy is not None and torch.equal(copy, tensor):
+                return copy
+        copy = copied(tensor)
+        made[:] = [reference for reference in made if reference() is not None]
+        made.append(weakref.ref(copy))
+        return copy
+
+
+def copied(tensor: Tensor) -> Tensor:
+    """A copy without autograd's graph; axes that are broadcast stay so."""
+    tensor = tensor.detach()
+    broadcast = [
+        length > 1 and not step for length, step in zip(tensor.shape, tensor.stride(), strict=True)
+    ]
+    part = tensor[tuple(slice(0, 1) if flat else slice(None) for flat in broadcast)].clone()
+    return part.expand(tensor.shape) if any(broadcast) else part
 
 
 class KeyStore:
     """Keys that several records look at: a later step's begin with an earlier one's."""
 
-    __slots__ = ("tensor", "version")
+    __slots__ = ("tensor",)
 
     def __init__(self, tensor: Tensor) -> None:
-        self.put(tensor)
-
-    def put(self, tensor: Tensor) -> None:
-        """Hold this tensor, and no other any more."""
         self.tensor = tensor
-        self.version = _version(tensor)
 
 
-class Rebuilt:
+class _Looking:
+    """The keys of a record."""
+
+    __slots__ = ("_length", "_store")
+    _store: KeyStore | None
+    _length: int
+
+    def _look_at(self, keys: Tensor | None) -> None:
+        self._store = None if keys is None else KeyStore(keys.detach())
+        self._length = 0 if keys is None else keys.shape[2]
+
+    @property
+    def keys(self) -> Tensor | None:
+        """See `Record.keys`."""
+        return None if self._store is None else self._store.tensor[:, :, : self._length]
+
+    def continues(self, earlier: Record) -> None:
+        """See `Record.continues`. Without it a generate would keep 1 + 2 + … + n keys."""
+        if not isinstance(earlier, _Looking) or earlier._store is None or self._store is None:
+            return
+        store, ours, theirs = earlier._store, self.keys, earlier.keys
+        if store is self._store or store.tensor.shape[2] != earlier._length:
+            return
+        assert ours is not None
+        assert theirs is not None
+        ours = ours[:, :, : earlier._length]
+        if ours.shape == theirs.shape and ours.dtype == theirs.dtype and torch.equal(ours, theirs):
+            store.tensor = self._store.tensor
+            self._store = store
+
+
+class Rebuilt(_Looking):
     """softmax over the keys of operations(q·kᵀ), from the model's own q and k.
 
     queries: (batch or 1, heads or 1, queries, width); keys: (batch or 1, key heads, keys, width),
@@ -64,8 +134,8 @@ class Rebuilt:
     """
 
     __slots__ = (
-        "__weakref__", "_length", "_store", "_versions", "matmul_dtype", "operations",
-        "out_dtype", "queries", "shape", "sinks", "softmax_dtype", "source",
+        "_versions", "matmul_dtype", "operations", "out_dtype", "queries", "shape", "sinks",
+        "softmax_dtype", "source",
     )  # fmt: skip
 
     def __init__(
@@ -81,46 +151,30 @@ class Rebuilt:
         out_dtype: torch.dtype | None = None,
     ) -> None:
         # No autograd graph is kept: detached tensors share their memory with the model's.
-        self.queries, kept_keys = _alone(queries.detach(), keys.detach())
-        self._store, self._length = KeyStore(kept_keys), keys.shape[2]
-        self.operations = tuple(step.with_tensors(_settled) for step in operations)
+        self.queries = queries.detach()
+        self._look_at(keys)
+        self.operations = tuple(step.with_tensors(Tensor.detach) for step in operations)
         self.shape = shape
-        self.sinks = None if sinks is None else _settled(sinks)
+        self.sinks = None if sinks is None else sinks.detach()
         self.matmul_dtype, self.softmax_dtype = matmul_dtype, softmax_dtype
         self.out_dtype = out_dtype
         self.source: Source = "rebuilt"
-        self._versions = [(tensor, _version(tensor)) for tensor in self._small_tensors()]
+        self._versions = [_version(tensor) for tensor in self.tensors()]
 
     @property
     def keys(self) -> Tensor:
-        """(batch or 1, key heads, keys, width)."""
-        return self._store.tensor[:, :, : self._length]
+        """See `Record.keys`."""
+        found = super().keys
+        assert found is not None
+        return found
 
-    def continues(self, earlier: Rebuilt) -> None:
-        """Share memory with the step before, if its keys are the first of these.
-
-        Without this the steps of a generate would keep 1 + 2 + … + n keys.
-        """
-        store = earlier._store
-        if store is self._store or store.tensor.shape[2] != earlier._length:
-            return
-        ours, theirs = self.keys[:, :, : earlier._length], earlier.keys
-        if ours.shape == theirs.shape and ours.dtype == theirs.dtype and torch.equal(ours, theirs):
-            store.put(self._store.tensor)
-            self._store = store
-
-    def part_from(self, pointer: int) -> None:
-        """Copy what lies in this storage: the model is about to write to it."""
-
-        def own(tensor: Tensor) -> Tensor:
-            shared = tensor.untyped_storage().data_ptr() == pointer
-            return tensor.clone() if shared else tensor
-
-        self.queries = own(self.queries)
-        self._store.put(own(self._store.tensor))
-        self.operations = tuple(step.with_tensors(own) for step in self.operations)
-        self.sinks = None if self.sinks is None else own(self.sinks)
-        self._versions = [(tensor, _version(tensor)) for tensor in self._small_tensors()]
+    def own(self, copies: Copies) -> None:
+        """See `Record.own`."""
+        self.queries = copied(self.queries)
+        self._look_at(copied(self.keys))
+        self.operations = tuple(step.with_tensors(copies.own) for step in self.operations)
+        self.sinks = None if self.sinks is None else copied(self.sinks)
+        self._versions = []
 
     def rows(self, batch: int, head: int, rows: slice) -> Tensor:
         """See `Record.rows`."""
@@ -169,32 +223,40 @@ class Rebuilt:
 
     def tensors(self) -> list[Tensor]:
         """See `Record.tensors`."""
-        return [self._store.tensor, *self._small_tensors()]
-
-    def _small_tensors(self) -> list[Tensor]:
-        kept = [self.queries, *(t for step in self.operations for t in step.tensors())]
+        assert self._store is not None
+        steps = (tensor for step in self.operations for tensor in step.tensors())
+        kept = [self._store.tensor, self.queries, *steps]
         return kept if self.sinks is None else [*kept, self.sinks]
 
     def overwritten(self) -> bool:
-        """See `Record.overwritten`."""
-        kept = [*self._versions, (self._store.tensor, self._store.version)]
-        return any(_version(tensor) != version for tensor, version in kept)
+        """See `Record.overwritten`; what the record owns nobody writes to."""
+        then = self._versions
+        return bool(then) and then != [_version(tensor) for tensor in self.tensors()]
 
 
-@dataclass(slots=True)
-class Held:
-    """The weights that the model itself formed, (batch, heads, queries, keys), copied."""
+class Held(_Looking):
+    """The weights that the model itself formed, (batch, heads, queries, keys), copied.
 
-    weights: Tensor
-    shape: Shape
-    source: Source = "model"
+    ``keys``: what was looked at, (batch or 1, key heads, keys, width), where it is known.
+    """
+
+    __slots__ = ("shape", "source", "weights")
+
+    def __init__(self, weights: Tensor, shape: Shape, keys: Tensor | None = None) -> None:
+        self.weights, self.shape = weights, shape
+        self.source: Source = "model"
+        self._look_at(keys)
 
     @classmethod
-    def copy(cls, weights: Tensor) -> Held:
+    def copy(cls, weights: Tensor, keys: Tensor | None = None) -> Held:
         """Keep a copy: the model may apply dropout or a gate to the same tensor in place."""
-        batch, heads, queries, keys = weights.shape
+        batch, heads, queries, count = weights.shape
         kept = weights.detach().clone(memory_format=torch.contiguous_format)
-        return cls(kept, (batch, heads, queries, keys))
+        return cls(kept, (batch, heads, queries, count), keys)
+
+    def own(self, copies: Copies) -> None:
+        """See `Record.own`."""
+        self._look_at(None if self.keys is None else copied(self.keys))
 
     def rows(self, batch: int, head: int, rows: slice) -> Tensor:
         """See `Record.rows`."""
@@ -206,35 +268,11 @@ class Held:
 
     def tensors(self) -> list[Tensor]:
         """See `Record.tensors`."""
-        return [self.weights]
+        return [self.weights] if self._store is None else [self.weights, self._store.tensor]
 
     def overwritten(self) -> bool:
         """See `Record.overwritten`."""
         return False
-
-
-def _alone(queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
-    """Queries and keys; copies where they are views of more, which they would keep alive.
-
-    A projection to q, k and v at once is one block of memory: without the copy v would stay too.
-    """
-    used: dict[int, int] = {}
-    for tensor in (queries, keys):
-        pointer = tensor.untyped_storage().data_ptr()
-        used[pointer] = used.get(pointer, 0) + tensor.numel() * tensor.element_size()
-
-    def alone(tensor: Tensor) -> Tensor:
-        storage = tensor.untyped_storage()
-        return tensor.clone() if storage.nbytes() > _SLACK * used[storage.data_ptr()] else tensor
-
-    return alone(queries), alone(keys)
-
-
-def _settled(tensor: Tensor) -> Tensor:
-    """Detached; a copy of a parameter, which the next step of an optimizer would overwrite."""
-    kept = tensor.detach()
-    learned = isinstance(tensor, nn.Parameter) or isinstance(tensor._base, nn.Parameter)
-    return kept.clone() if learned else kept
 
 
 def _version(tensor: Tensor) -> int | None:

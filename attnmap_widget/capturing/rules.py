@@ -12,7 +12,7 @@ from torch import Tensor
 from . import functions as fn
 from .contraction import attention_operands
 from .operations import Add, Cast, Clamp, Divide, Fill, Multiply, Operation, Tanh
-from .provenance import Provenance, Rule, Scores, Step, swapped
+from .provenance import Provenance, Rule, Scores, Step, operands, swaps_last_two
 
 RULES: dict[fn.Function, Rule] = {}
 
@@ -58,9 +58,9 @@ def _product(
         or out.layout != torch.strided
     ):
         return
-    if self.is_parameter(right) or self.weights.get(left) is not None:
+    if self.is_parameter(right) or any(self.weights.get(t) is not None for t in (left, right)):
         return  # a projection, or weights times values
-    scores = Scores(left, right.transpose(-1, -2), tuple(out.shape), out.dtype)
+    scores = Scores.of(left, right.transpose(-1, -2), out)
     for operation in before:
         scores = scores.then(operation, out)
     self.scores.put(out, scores)
@@ -98,7 +98,7 @@ def _einsum(self: Provenance, args: Sequence[Any], kwargs: dict[str, Any], out: 
         return
     factors = attention_operands(args[0], *operands)
     if factors is not None:
-        self.scores.put(out, Scores(*factors, tuple(out.shape), out.dtype))
+        self.scores.put(out, Scores.of(*factors, out))
 
 
 def _tracked(
@@ -119,11 +119,9 @@ def _combine(
 ) -> Rule:
     def rule(self: Provenance, args: Sequence[Any], kwargs: dict[str, Any], out: Tensor) -> None:
         found = _tracked(self, args, kwargs)
-        if found is None or found[0].stage != "scores":
+        if found is None or tuple(out.shape[-2:]) != tuple(found[0].shape[-2:]):
             return
         scores, other = found
-        if tuple(out.shape[-2:]) != tuple(scores.shape[-2:]):
-            return
         self.scores.put(out, scores.then(operation(other), out))
 
     return rule
@@ -136,7 +134,7 @@ _for(fn.MULTIPLY)(_combine(Multiply))
 def _add(self: Provenance, args: Sequence[Any], kwargs: dict[str, Any], out: Tensor) -> None:
     alpha = float(kwargs.get("alpha", 1))
     found = _tracked(self, args, kwargs)
-    if found is None or found[0].stage != "scores" or out.shape[-2:] != found[0].shape[-2:]:
+    if found is None or out.shape[-2:] != found[0].shape[-2:]:
         return
     scores, other = found
     if alpha != 1 and other is args[0]:
@@ -149,10 +147,10 @@ def _add(self: Provenance, args: Sequence[Any], kwargs: dict[str, Any], out: Ten
 def _subtract(self: Provenance, args: Sequence[Any], kwargs: dict[str, Any], out: Tensor) -> None:
     scores = self.known(_argument(args, kwargs, 0, "input", "self"))
     other = _argument(args, kwargs, 1, "other")
-    if scores is None or scores.stage != "scores" or out.shape[-2:] != scores.shape[-2:]:
+    if scores is None or out.shape[-2:] != scores.shape[-2:]:
         return
     per_row = isinstance(other, Tensor) and other.ndim >= 2 and other.shape[-1] == 1
-    if per_row and other.shape[-2] == out.shape[-2]:
+    if scores.stage == "scores" and per_row and other.shape[-2] == out.shape[-2]:
         # Minus the row's maximum: no softmax notices, and it would keep another tensor alive.
         self.scores.put(out, replace(scores, shape=tuple(out.shape)))
     else:
@@ -162,7 +160,7 @@ def _subtract(self: Provenance, args: Sequence[Any], kwargs: dict[str, Any], out
 @_for(fn.DIVIDE)
 def _divide(self: Provenance, args: Sequence[Any], kwargs: dict[str, Any], out: Tensor) -> None:
     scores = self.known(_argument(args, kwargs, 0, "input", "self"))
-    if scores is None or scores.stage != "scores" or kwargs.get("rounding_mode") is not None:
+    if scores is None or kwargs.get("rounding_mode") is not None:
         return
     if tuple(out.shape[-2:]) == tuple(scores.shape[-2:]):
         self.scores.put(out, scores.then(Divide(_argument(args, kwargs, 1, "other")), out))
@@ -173,27 +171,29 @@ def _masked_fill(
     self: Provenance, args: Sequence[Any], kwargs: dict[str, Any], out: Tensor
 ) -> None:
     scores = self.known(args[0])
-    if scores is not None:
-        where = _argument(args, kwargs, 1, "mask")
-        value = scalar(_argument(args, kwargs, 2, "value"))
-        self.scores.put(out, scores.then(Fill(where, value), out))
+    if scores is None:
+        return
+    where, value = _argument(args, kwargs, 1, "mask"), _argument(args, kwargs, 2, "value")
+    self.scores.put(out, scores.then(Fill(where, scalar(value)), out))
 
 
 @_for(fn.WHERE)
 def _where(self: Provenance, args: Sequence[Any], kwargs: dict[str, Any], out: Tensor) -> None:
-    if len(args) != 3 or not all(isinstance(part, Tensor) for part in args[:2]):
-        if len(args) == 3 and isinstance(args[2], Tensor) and self.known(args[2]) is not None:
-            self.scores.put(out, self.scores.get(args[2]).then(Fill(args[0], scalar(args[1])), out))
-        return
     # Tensor.where(self, condition, other) and torch.where(condition, input, other)
     condition, chosen, other = args
-    if condition.dtype != torch.bool and chosen.dtype == torch.bool:
+    if isinstance(chosen, Tensor) and chosen.dtype == torch.bool != condition.dtype:
         condition, chosen = chosen, condition
     scores, rest = self.known(chosen), self.known(other)
-    if scores is not None:
+    if scores is not None and _is_single(other):
         self.scores.put(out, scores.then(Fill(condition, scalar(other), keep=True), out))
-    elif rest is not None:
+    elif rest is not None and _is_single(chosen):
         self.scores.put(out, rest.then(Fill(condition, scalar(chosen)), out))
+    elif (known := scores or rest) is not None and out.shape[-2:] == known.shape[-2:]:
+        self.scores.put(out, known.inexact(out))
+
+
+def _is_single(value: Any) -> bool:
+    return not isinstance(value, Tensor) or value.numel() == 1
 
 
 def _after(operation: Callable[[Sequence[Any], dict[str, Any], Tensor], Operation]) -> Rule:
@@ -224,66 +224,75 @@ def _clamp(self: Provenance, args: Sequence[Any], kwargs: dict[str, Any], out: T
 @_for(fn.MAXIMUM)
 def _maximum(self: Provenance, args: Sequence[Any], kwargs: dict[str, Any], out: Tensor) -> None:
     scores, other = self.known(args[0]), _argument(args, kwargs, 1, "other")
-    if scores is not None and isinstance(other, Tensor) and other.numel() == 1:
-        self.scores.put(out, scores.then(Clamp(low=scalar(other)), out))
+    if scores is not None and isinstance(other, Tensor) and out.shape[-2:] == scores.shape[-2:]:
+        known = scores.then(Clamp(low=scalar(other)), out) if _is_single(other) else None
+        self.scores.put(out, known or scores.inexact(out))
 
 
 @_for(fn.SAME)
 def _same(self: Provenance, args: Sequence[Any], kwargs: dict[str, Any], out: Tensor) -> None:
-    for table in (self.scores, self.parameters):
-        note = table.get(args[0]) if args else None
-        if note is not None:
-            table.put(out, note)
+    note = self.known(args[0]) if args else None
+    if note is not None:
+        self.scores.put(out, note)
+
+
+@_for(fn.DROPOUT)
+def _dropout(self: Provenance, args: Sequence[Any], kwargs: dict[str, Any], out: Tensor) -> None:
+    scores = self.known(_argument(args, kwargs, 0, "input"))
+    if scores is not None:
+        rate, on = _argument(args, kwargs, 1, "p"), _argument(args, kwargs, 2, "training", "train")
+        self.scores.put(out, scores.inexact(out) if rate != 0 and on is not False else scores)
 
 
 @_for(fn.VIEW)
 def _view(self: Provenance, args: Sequence[Any], kwargs: dict[str, Any], out: Tensor) -> None:
     source = _argument(args, kwargs, 0, "input", "self")
     scores = self.known(source)
-    if scores is not None and tuple(out.shape[-2:]) == tuple(scores.shape[-2:]):
+    if scores is not None and (
+        scores.stage == "sum" or tuple(out.shape[-2:]) == tuple(scores.shape[-2:])
+    ):
         self.scores.put(out, replace(scores, shape=tuple(out.shape)))
 
 
 @_for(fn.TRANSPOSE)
 def _transpose(self: Provenance, args: Sequence[Any], kwargs: dict[str, Any], out: Tensor) -> None:
-    source = args[0] if args else kwargs.get("input")
-    if not isinstance(source, Tensor):
-        return
-    if self.is_parameter(source):
-        self.parameters.put(out, True)
-        return
+    source = args[0] if args else kwargs["input"]
     scores = self.known(source)
     if scores is None:
         return
-    if tuple(out.shape) == swapped(scores.shape) and _swaps_last_two(source, out):
+    if swaps_last_two(source, out):
         self.scores.put(out, scores.transposed())
     elif scores.stage == "scores":
         self.scores.put(out, scores.inexact(out))  # axes changed places, perhaps to mix heads
 
 
-def _swaps_last_two(source: Tensor, out: Tensor) -> bool:
-    strides = source.stride()
-    return out.stride() == (*strides[:-2], strides[-1], strides[-2])
-
-
 @_for(fn.CONCATENATE)
-def _sink(self: Provenance, args: Sequence[Any], kwargs: dict[str, Any], out: Tensor) -> None:
+def _concatenated(
+    self: Provenance, args: Sequence[Any], kwargs: dict[str, Any], out: Tensor
+) -> None:
+    """A column of sinks beside the scores, or heads put together, or more keys."""
     parts = _argument(args, kwargs, 0, "tensors")
-    dim = _argument(args, kwargs, 1, "dim", "axis") or 0
-    if len(parts) != 2 or dim not in (-1, parts[0].ndim - 1) or parts[1].shape[-1] != 1:
+    dim = (_argument(args, kwargs, 1, "dim", "axis") or 0) % out.ndim
+    known = next(filter(None, map(self.known, operands(parts, {}))), None)
+    if known is None or out.ndim < 2 or known.stage != "scores":
         return
-    scores = self.known(parts[0])
-    if scores is not None and scores.sink is None:
+    first = self.known(parts[0])
+    sunk = len(parts) == 2 and dim == out.ndim - 1 and parts[1].shape[-1] == 1
+    if sunk and first is not None and first.sink is None:
         sink = Step(Add(parts[1]), (*out.shape[:-1], 1))
-        self.scores.put(out, replace(scores, sink=sink, shape=tuple(out.shape)))
+        seen = first.then(sink.operation, out).seen
+        self.scores.put(out, replace(first, sink=sink, shape=tuple(out.shape), seen=seen))
+    else:
+        self.scores.put(out, known.inexact(out, cut=dim >= out.ndim - 2))
 
 
 @_for(fn.INDEX, fn.ELEMENTWISE)
 def _lost(self: Provenance, args: Sequence[Any], kwargs: dict[str, Any], out: Tensor) -> None:
     """It stays attention, but from here on only the model's own weights will do."""
     scores = self.known(args[0] if args else kwargs.get("input"))
-    if scores is not None and scores.stage == "scores" and out.ndim >= 2:
-        self.scores.put(out, scores.inexact(out, cut=out.shape != scores.shape))
+    if scores is not None and out.ndim >= 2:
+        cut = scores.stage == "scores" and out.shape != scores.shape
+        self.scores.put(out, scores.inexact(out, cut=cut))
 
 
 @_for(fn.LINEAR, fn.CONVOLUTION)
@@ -311,4 +320,4 @@ def _sum(self: Provenance, args: Sequence[Any], kwargs: dict[str, Any], out: Ten
     dim = _argument(args, kwargs, 1, "dim", "axis")
     dim = dim[0] if isinstance(dim, (list, tuple)) and len(dim) == 1 else dim
     if scores is not None and scores.stage == "exp" and dim in (-1, len(scores.shape) - 1):
-        self.scores.put(out, replace(scores, stage="sum"))
+        self.scores.put(out, replace(scores, shape=tuple(out.shape), stage="sum"))

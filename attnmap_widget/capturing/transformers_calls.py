@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from . import emit
+from .kernels import accumulated_in
 from .operations import (
     MASK_CONSTANT,
     Add,
@@ -29,7 +30,6 @@ from .operations import (
     Window,
 )
 from .records import Held, Rebuilt
-from .sdpa import accumulated_in
 from .session import SESSION, Running, as_without_capture
 from .verify import matches_output, matches_weights
 
@@ -91,7 +91,7 @@ def _record(  # noqa: PLR0917 (the library's signature)
         if good:
             emit.keep(found, built)
         elif formed is not None:
-            emit.keep(found, Held.copy(formed))
+            emit.keep(found, Held.copy(formed, key))
         else:
             front = (module, query, key)
             back = (attention_mask, *rest)
@@ -121,7 +121,7 @@ def _own_weights(key: Tensor, run: Callable[[Tensor], Any]) -> Held:
     states, _ = _parts(run(identity.expand(*key.shape[:2], count, count)))
     if states is None:
         raise ValueError("the backend returned no tensor")
-    return Held.copy(states.transpose(1, 2))
+    return Held.copy(states.transpose(1, 2), key)
 
 
 def _parts(output: Any) -> tuple[Tensor | None, Tensor | None]:
@@ -159,7 +159,7 @@ def _rebuilt(
         key = key[:, :, :queries]  # the library crops the empty slots of a static cache
     mode = SESSION.mode
     if mode is not None and mode.provenance.is_cache(key):
-        key = key[:, :, : _slots_in_use(mask, key.shape[2])].clone()
+        key = key[:, :, : _slots_in_use(mask, key.shape[2])]
     operations += _mask_operations(mask, key.shape[2], isinstance(bias, Tensor))
     offset = 0 if backend == "sdpa" else key.shape[2] - queries
     if causal:
@@ -176,7 +176,7 @@ def _rebuilt(
         emit.computed_in(key),
         tuple(operations),
         (max(batch, key.shape[0]), heads, queries, key.shape[2]),
-        sinks=sinks.clone() if isinstance(sinks, Tensor) else None,
+        sinks=sinks if isinstance(sinks, Tensor) else None,
         matmul_dtype=accumulated_in(query.dtype) if fused else None,
         softmax_dtype=torch.float32 if half else None,
         out_dtype=None if fused else query.dtype,

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from itertools import product
 
 import torch
 from torch import Tensor
 
 from .records import Record, Shape
 
+_BLOCK_CELLS = 1 << 20
 _TOLERANCE = {
     torch.float64: 1e-7,
     torch.float32: 1e-5,
@@ -22,22 +25,37 @@ def tolerance(dtype: torch.dtype) -> float:
     return _TOLERANCE.get(dtype, 1e-5)
 
 
-def sample(shape: Shape) -> list[tuple[int, int, int]]:
-    """Two (batch, head, row): the last and a middle row, where masks and offsets show."""
+def sample(shape: Shape) -> list[tuple[int, int, int, int]]:
+    """Two (batch, head, row, end): the last and a middle row, where masks and offsets show."""
     batch, heads, rows, _ = shape
-    return list(dict.fromkeys([(0, 0, rows - 1), (batch - 1, heads - 1, rows // 2)]))
+    found = [(0, 0, rows - 1), (batch - 1, heads - 1, rows // 2)]
+    return [(item, head, row, row + 1) for item, head, row in dict.fromkeys(found)]
 
 
-def matches_weights(record: Record, weights: Tensor) -> bool:
-    """Compare rows with the weights (batch, heads, queries, keys) that the model formed."""
+def matches_weights(record: Record, weights: Tensor, every_row: bool = False) -> bool:
+    """Compare rows with the weights (batch, heads, queries, keys) that the model formed.
+
+    A few are enough to tell whether the right formula was found; ``every_row`` also finds single
+    cells that were written to.
+    """
     if tuple(weights.shape) != record.shape or 0 in record.shape:
         return False
     limit = tolerance(weights.dtype)
-    for batch, head, row in sample(record.shape):
-        rebuilt = record.rows(batch, head, slice(row, row + 1, 1))
-        if not _close(rebuilt, weights[batch, head, row : row + 1], limit):
+    places = _blocks(record.shape) if every_row else sample(record.shape)
+    for batch, head, first, last in places:
+        rebuilt = record.rows(batch, head, slice(first, last, 1))
+        if not _close(rebuilt, weights[batch, head, first:last], limit):
             return False
     return True
+
+
+def _blocks(shape: Shape) -> Iterator[tuple[int, int, int, int]]:
+    """All rows, in blocks that take a few megabytes."""
+    batch, heads, rows, keys = shape
+    count = max(1, _BLOCK_CELLS // keys)
+    for item, head in product(range(batch), range(heads)):
+        for first in range(0, rows, count):
+            yield item, head, first, min(rows, first + count)
 
 
 def matches_output(record: Record, value: Tensor, output: Tensor) -> bool:
@@ -49,15 +67,15 @@ def matches_output(record: Record, value: Tensor, output: Tensor) -> bool:
     if 0 in record.shape:
         return False
     heads, limit = record.shape[1], tolerance(output.dtype)
-    for batch, head, row in sample(record.shape):
-        weights = record.rows(batch, head, slice(row, row + 1, 1))
+    for batch, head, row, end in sample(record.shape):
+        weights = record.rows(batch, head, slice(row, end, 1))
         if bool(weights[0, 0].isnan()) and bool(weights.isnan().all()):
             continue
         values = value[batch if value.shape[0] > 1 else 0, head * value.shape[1] // heads]
         values = values.to(weights.dtype)
         # Differences of the weights are weighed by what they pick from.
         room = limit * float(1 + values.abs().amax())
-        if not _close(weights @ values, output[batch, head, row : row + 1], room):
+        if not _close(weights @ values, output[batch, head, row:end], room):
             return False
     return True
 

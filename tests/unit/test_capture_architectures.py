@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -54,10 +55,14 @@ def run(architecture: Architecture) -> tuple[Any, Any]:
 
 
 def of_kind(cap: Any, kind: str | None, count: int) -> list[Any]:
-    """Captured calls to go with a report; one without a kind is of the calls that are as many."""
+    """Captured calls to go with a report; one without a kind is of the calls that are as many.
+
+    A report goes by execution: blocks that run again (Perceiver's) are part 2 of their layers.
+    """
     groups: dict[str, list[Any]] = {}
     for call in cap.calls:
         groups.setdefault(call.kind, []).append(call)
+        groups.setdefault(re.sub(r" \d+$", "", call.kind) + " in all", []).append(call)
     if kind is not None:
         return groups.get(kind, [])
     if len(cap.calls) == count:

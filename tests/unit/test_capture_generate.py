@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import pytest
@@ -150,6 +151,86 @@ def test_beams_are_refused_where_they_were_reordered() -> None:
     with pytest.raises(ValueError, match=r"reordered between steps.*step="):
         _ = [cap.weights(0, 0, batch=beam) for beam in range(4)]
     assert cap.weights(0, 0, batch=3, step=0).shape == (PROMPT, PROMPT)
+
+
+def test_separate_runs_on_one_cache_make_no_common_map() -> None:
+    """Three more tokens, and then three others: the lengths alone would fit."""
+    model = build("LlamaForCausalLM", llama_config())
+    with torch.no_grad():
+        before = model(token_ids(1, 4), use_cache=True).past_key_values
+        with capture(model) as cap:
+            for draft in ([5, 6, 7], [8, 9, 10]):
+                model(torch.tensor([draft]), cache=copy.deepcopy(before))
+    assert [call.shape[2:] for call in cap.find(1)] == [(3, 7), (3, 7)]
+    with pytest.raises(ValueError, match=r"separate runs.*drafts.*step= from 0, 1"):
+        cap.weights(1, 0)
+    assert cap.weights(1, 0, step=1).shape == (3, 7)
+
+
+def test_rejected_drafts_make_no_map() -> None:
+    model = build("LlamaForCausalLM", llama_config())
+    ids = torch.tensor([[5, 6, 7, 8, 5, 6, 7, 9, 5, 6, 7]])
+    with capture(model) as cap:
+        model.generate(
+            ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=8,
+            prompt_lookup_num_tokens=2,
+        )  # fmt: skip
+    assert max(call.shape[2] for call in cap.find(0)[1:]) > 1
+    with pytest.raises(ValueError, match="drafts were rejected"):
+        cap.weights(0, 0)
+
+
+def test_separate_steps_of_weights_that_cannot_be_rebuilt() -> None:
+    """The model's own weights are kept with the keys, which tell whether steps continue."""
+
+    class Attention(torch.nn.Module):
+        def forward(self, q: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
+            return (q @ k.mT).roll(1, 0).roll(-1, 0).softmax(-1) @ k
+
+    model, k = Attention(), torch.randn(1, 2, 6, 8)
+    with capture(model) as cap:
+        model(k[:, :, :5], k[:, :, :5])
+        model(k[:, :, 5:], k)
+    assert {call.source for call in cap.calls} == {"model"}
+    assert cap.weights(0, 1).shape == (6, 6)
+    with capture(model) as cap:
+        model(k[:, :, :5], k[:, :, :5])
+        model(k[:, :, 5:], k + 1)
+    with pytest.raises(ValueError, match="separate runs"):
+        cap.weights(0, 1)
+
+
+def test_cross_attention_of_beams_is_refused_with_their_own() -> None:
+    model, ids = build("T5ForConditionalGeneration", t5_config()), token_ids(1, 7)
+    with capture(model) as cap:
+        model.generate(ids, num_beams=3, do_sample=False, max_new_tokens=6)
+
+    def reordered(kind: str) -> list[str]:
+        """What is said of each beam; nothing where it is given."""
+        found = []
+        for beam in range(3):
+            try:
+                cap.weights(0, 0, beam, kind)
+            except ValueError as error:
+                found.append(str(error).partition(": ")[2])
+            else:
+                found.append("")
+        return found
+
+    assert any("beam search" in said for said in reordered("decoder"))
+    assert reordered("cross") == reordered("decoder")
+    assert cap.weights(0, 0, 2, "cross", step=4).shape == (1, 7)
+
+
+def test_cross_attention_of_separate_runs() -> None:
+    model = build("T5ForConditionalGeneration", t5_config())
+    for sources in ((3, 4), (3, 3)):  # another source; the same one, other targets
+        with torch.no_grad(), capture(model) as cap:
+            for seed, source in enumerate(sources):
+                target = token_ids(1, 3, seed=seed)
+                model(token_ids(1, 7, seed=source), decoder_input_ids=target)
+        with pytest.raises(ValueError, match="separate"):
+            cap.weights(0, 0, kind="cross")
 
 
 def test_separate_forwards_make_no_common_map() -> None:

@@ -236,6 +236,26 @@ def test_one_module_per_head() -> None:
     assert {call.shape for call in cap.calls} == {(2, 1, 5, 5)}
 
 
+@pytest.mark.parametrize("attribute", ["h", "num_heads", "heads"])
+@pytest.mark.parametrize("fused", [True, False])
+def test_two_leading_axes_are_batch_and_heads(attribute: str, fused: bool) -> None:
+    """Whatever a module calls its height: 2 × 4 matrices are not 8 heads."""
+
+    class Attention(nn.Module):
+        def forward(self, q: Tensor, k: Tensor) -> Tensor:
+            if fused:
+                return F.scaled_dot_product_attention(q, k, k, scale=1)
+            return (q @ k.mT).softmax(-1) @ k
+
+    model = Attention()
+    setattr(model, attribute, 8)
+    q, k = torch.randn(2, 4, 5, 8), torch.randn(2, 4, 6, 8)
+    with capture(model) as cap:
+        model(q, k)
+    assert cap.calls[0].shape == (2, 4, 5, 6)
+    assert largest_difference(cap.weights(0, None, 1), (q @ k.mT).softmax(-1)[1]) <= 1e-6
+
+
 @pytest.mark.parametrize("fused", [True, False])
 def test_block_with_a_fused_flag(fused: bool) -> None:
     class Attention(nn.Module):

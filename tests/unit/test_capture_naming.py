@@ -189,6 +189,68 @@ def test_two_calls_in_one_module() -> None:
     assert cap.kinds(0) == ["self", "self 2"]
 
 
+class Stack(nn.Module):
+    """Blocks that run in the given order."""
+
+    def __init__(self, count: int, order: list[int]) -> None:
+        super().__init__()
+        self.layers, self.order = nn.ModuleList([Block(Attention()) for _ in range(count)]), order
+
+    def forward(self, x: Tensor) -> Tensor:
+        for place in self.order:
+            x = self.layers[place](x)
+        return x
+
+
+class Siamese(nn.Module):
+    def __init__(self, count: int) -> None:
+        super().__init__()
+        self.encoder = Stack(count, list(range(count)))
+
+    def forward(self, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+        return self.encoder(a), self.encoder(b)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+@pytest.mark.parametrize("named", [True, False])
+def test_one_encoder_for_two_inputs(count: int, named: bool) -> None:
+    """The second input is the next step of the same layers, not more layers."""
+    model, a, b = Siamese(count), torch.randn(2, 5, 24), torch.randn(2, 7, 24)
+    with torch.no_grad(), capture(model if named else None) as cap:
+        for _ in range(2):
+            model(a, b)
+    assert cap.layers == list(range(count))
+    found = [(call.layer, call.step) for call in cap.calls]
+    assert found == [(layer, step) for step in range(4) for layer in range(count)]
+    assert cap.weights(count - 1, 0, step=3).shape == (7, 7)
+    with pytest.raises(ValueError, match=r"separate inputs.*step= from 0, 1, 2, 3"):
+        cap.weights(0, 0)
+
+
+def test_blocks_keep_their_numbers_in_any_order() -> None:
+    model = Stack(4, [2, 0, 0, 1])
+    cap = run(model)
+    assert [(call.layer, call.kind) for call in cap.calls] == [
+        (2, "self"), (0, "self"), (0, "self 2"), (1, "self")
+    ]  # fmt: skip
+    assert cap.calls[0].name == "layers.2.mixer"
+    assert run(model, layers=[2]).layers == [2]
+    assert len(run(model, layers=[0]).calls) == 2
+
+
+def test_a_decoder_called_in_a_loop_makes_steps() -> None:
+    class Loop(Siamese):
+        def forward(self, x: Tensor) -> Tensor:
+            for _ in range(3):
+                x = self.encoder(x)
+            return x
+
+    cap = run(Loop(2))
+    assert [(call.layer, call.step) for call in cap.calls] == [
+        (layer, step) for step in range(3) for layer in range(2)
+    ]
+
+
 def test_cross_attention_by_name_and_by_shape() -> None:
     class Pool(nn.Module):
         def __init__(self) -> None:

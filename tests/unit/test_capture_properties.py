@@ -67,7 +67,7 @@ def test_any_chain(shape: Shape, width: int, layout: str, steps: list[str], seed
     if layout in ("merged", "heads"):
         q, k = q.flatten(0, 1), k.flatten(0, 1)
 
-    class Model(torch.nn.Module):
+    class Attention(torch.nn.Module):  # weights alone: the name has to say what they are
         num_heads = heads
 
         def forward(self, scores: Tensor) -> Tensor:
@@ -80,7 +80,7 @@ def test_any_chain(shape: Shape, width: int, layout: str, steps: list[str], seed
 
         def __init__(self) -> None:
             super().__init__()
-            self.inner = Model()
+            self.inner = Attention()
 
         def forward(self) -> Tensor:
             return self.inner(q @ k.transpose(-2, -1))

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import copy
+import gc
+import math
+import pickle
 import re
 import weakref
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from capture_support import (
@@ -106,6 +111,14 @@ def test_what_a_layer_has(cap: Any) -> None:
         (0, True, {}, "head True"),
         (0, 1.0, {}, "head 1.0"),
         (0, "sum", {}, '"mean" or "max"'),
+        (0, "Max", {}, '"mean" or "max"'),
+        (0, np.float64(1), {}, "is not a number"),
+        (0, np.bool_(True), {}, "is not a number"),
+        (0, torch.tensor(True), {}, "is not a number"),
+        (0, torch.tensor(1.0), {}, "is not a number"),
+        (0, [1], {}, "is not a number"),
+        (0, np.int64(6), {}, "head 6"),
+        (0, 0, {"batch": torch.tensor([0, 1])}, "is not a number"),
         (0, 0, {"batch": 2}, "batch item 2: .* has 0 to 1"),
         (0, 0, {"batch": False}, "batch item False"),
         (0, 0, {"kind": "cross"}, r"kind 'cross': layer 0 has \['self'\]"),
@@ -118,6 +131,21 @@ def test_refusals_list_what_there_is(
 ) -> None:
     with pytest.raises(ValueError, match=message):
         cap.weights(layer, head, **choice)
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.uint8, torch.tensor, np.array])
+def test_whole_numbers_of_any_library(cap: Any, kind: Any) -> None:
+    """A head that is no Python int was once taken for "max"."""
+    for head in range(6):
+        expected = cap.weights(1, head, batch=1)
+        got = cap.weights(kind(1), kind(head), batch=kind(1), step=kind(0))
+        assert torch.equal(got, expected)
+        assert torch.equal(cap.calls[1].weights(kind(head), kind(1)), expected)
+    assert torch.equal(cap.allowed(0, kind(2)), cap.allowed(0, 2))
+    model = build("LlamaForCausalLM", llama_config())
+    with torch.no_grad(), capture(model, layers=[kind(1)]) as found:
+        model(**padded_inputs())
+    assert found.layers == [1]
 
 
 def test_allowed_is_the_models_mask(cap: Any) -> None:
@@ -210,15 +238,84 @@ def test_a_map_that_does_not_fit_is_refused_with_the_figure() -> None:
     assert call.weights(0, queries=slice(-1, None)).shape == (1, count)
 
 
-def test_keys_overwritten_by_the_model_are_not_passed_off() -> None:
-    q, k = torch.randn(3, 5, 8), torch.randn(3, 7, 8)
+def zeroed(tensor: torch.Tensor) -> None:
+    tensor.zero_()
+
+
+def zeroed_unnoticed(tensor: torch.Tensor) -> None:
+    """No version counts this."""
+    tensor.data.zero_()
+
+
+@pytest.mark.parametrize("overwrite", [zeroed, zeroed_unnoticed])
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode, torch.enable_grad])
+@pytest.mark.parametrize("inside", [False, True])
+def test_what_the_model_overwrites_later_does_not_reach_the_record(
+    overwrite: Any, mode: Any, inside: bool
+) -> None:
+    with mode():
+        q, k, buffer = torch.randn(3, 5, 8), torch.randn(3, 7, 8), torch.randn(3, 9, 8)
+        mask = torch.randn(3, 5, 7)
+        cache = buffer[:, 1:8]  # a cache written by hand, reused after the capture
+        expected = torch.softmax(q @ k.mT / math.sqrt(8) + mask, -1)
+        cached = torch.softmax(q @ cache.mT, -1)
+        with capture() as cap:
+            torch.nn.functional.scaled_dot_product_attention(q, k, k, mask)
+            torch.softmax(q @ cache.mT, -1) @ cache
+            for tensor in (q, k, mask, buffer) if inside else ():
+                overwrite(tensor)
+        for tensor in (q, k, mask, buffer):
+            overwrite(tensor)
+    for head in range(3):
+        assert largest_difference(cap.weights(0, head), expected[head]) <= 1e-6
+        assert largest_difference(cap.weights(1, head), cached[head]) <= 1e-6
+
+
+@pytest.mark.parametrize("overwrite", [zeroed, zeroed_unnoticed])
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+@pytest.mark.parametrize("part", ["queries", "keys", "mask"])
+def test_what_is_overwritten_between_scores_and_softmax(
+    overwrite: Any, mode: Any, part: str
+) -> None:
+    """Only one head's memory changes, and none of the sampled rows is in it."""
+    with mode():
+        q, k, mask = torch.randn(3, 5, 8), torch.randn(3, 7, 8), torch.randn(3, 5, 7)
+        with capture() as cap:
+            scores = q @ k.mT + mask
+            overwrite({"queries": q, "keys": k, "mask": mask}[part][1])
+            weights = scores.softmax(-1)
+            weights @ k
+    assert largest_difference(cap.weights(0, None), weights) <= 1e-6
+
+
+def test_masks_are_kept_once() -> None:
+    """Twelve layers share a mask; a mask that is written to in between is another one."""
+    q, k, mask = torch.randn(2, 64, 8), torch.randn(2, 96, 8), torch.randn(64, 96)
+    expected = []
     with capture() as cap:
-        torch.nn.functional.scaled_dot_product_attention(q, k, k)
-    expected = cap.weights(0, 0)
-    k.mul_(2)
-    with pytest.raises(CaptureError, match="overwritten"):
-        cap.weights(0, 0)
-    assert expected.shape == (5, 7)
+        for layer in range(12):
+            if layer == 6:
+                mask.mul_(2)
+            torch.nn.functional.scaled_dot_product_attention(q, k, k, mask)
+            expected.append(torch.softmax(q @ k.mT / math.sqrt(8) + mask, -1))
+    kept = {c.record.operations[1].term.untyped_storage().data_ptr() for c in cap.calls}
+    assert len(kept) == 2
+    for layer, weights in enumerate(expected):
+        assert largest_difference(cap.weights(layer, None), weights) <= 1e-6
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda cap: pickle.loads(pickle.dumps(cap))])
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_a_copy_of_a_capture_reads_the_same(copied: Any, mode: Any) -> None:
+    model = build("LlamaForCausalLM", llama_config())
+    with mode(), capture(model) as cap:
+        model.generate(token_ids(1, 7), do_sample=False, max_new_tokens=3, min_new_tokens=3)
+        with pytest.raises(TypeError, match="after its with block"):
+            copied(cap)
+    again = copied(cap)
+    assert largest_difference(again.weights(1, None), cap.weights(1, None)) == 0
+    assert again.calls[0].name == cap.calls[0].name
+    assert again.nbytes == cap.nbytes
 
 
 def test_closing_drops_the_records() -> None:
@@ -236,14 +333,28 @@ def test_closing_drops_the_records() -> None:
         cap.weights(0, 0)
 
 
+def test_a_capture_that_is_let_go_frees_its_tensors_at_once() -> None:
+    """Without waiting for the collector of cycles: they may be gigabytes."""
+    model = build("GPT2LMHeadModel", gpt2_config())
+    gc.collect()
+    gc.disable()
+    try:
+        with torch.no_grad(), capture(model) as cap:
+            model(token_ids())
+            torch.softmax(torch.ones(5, 4) @ torch.ones(5, 4).mT, -1)
+        kept = weakref.ref(cap.calls[0].record.queries)
+        del cap
+        assert kept() is None
+    finally:
+        gc.enable()
+
+
 def test_the_model_is_not_kept_alive() -> None:
     model = build("GPT2LMHeadModel", gpt2_config())
     with torch.no_grad(), capture(model) as cap:
         model(token_ids())
     gone = weakref.ref(model)
     del model
-    import gc
-
     gc.collect()
     assert gone() is None
     assert all_weights(cap, 1).shape == (2, 3, 13, 13)
