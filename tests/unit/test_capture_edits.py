@@ -170,3 +170,69 @@ def test_changed_weights_are_the_effective_map(name: str, mode: Any) -> None:
         assert (
             largest_difference(cap.weights(0, None, item, effective), applied[item].detach()) == 0
         )
+
+
+def zeroed(tensor: Tensor) -> None:
+    tensor.zero_()
+
+
+def zeroed_unnoticed(tensor: Tensor) -> None:
+    """No version counts this."""
+    tensor.data.zero_()
+
+
+@pytest.mark.parametrize("overwrite", [zeroed, zeroed_unnoticed])
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode, torch.enable_grad])
+@pytest.mark.parametrize("inside", [False, True])
+def test_what_the_model_overwrites_later_does_not_reach_the_record(
+    overwrite: Any, mode: Any, inside: bool
+) -> None:
+    with mode():
+        q, k, buffer = torch.randn(3, 5, 8), torch.randn(3, 7, 8), torch.randn(3, 9, 8)
+        mask = torch.randn(3, 5, 7)
+        cache = buffer[:, 1:8]  # a cache written by hand, reused after the capture
+        expected = torch.softmax(q @ k.mT / math.sqrt(8) + mask, -1)
+        cached = torch.softmax(q @ cache.mT, -1)
+        with capture() as cap:
+            F.scaled_dot_product_attention(q, k, k, mask)
+            torch.softmax(q @ cache.mT, -1) @ cache
+            for tensor in (q, k, mask, buffer) if inside else ():
+                overwrite(tensor)
+        for tensor in (q, k, mask, buffer):
+            overwrite(tensor)
+    for head in range(3):
+        assert largest_difference(cap.weights(0, head), expected[head]) <= 1e-6
+        assert largest_difference(cap.weights(1, head), cached[head]) <= 1e-6
+
+
+@pytest.mark.parametrize("overwrite", [zeroed, zeroed_unnoticed])
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+@pytest.mark.parametrize("part", ["queries", "keys", "mask"])
+def test_what_is_overwritten_between_scores_and_softmax(
+    overwrite: Any, mode: Any, part: str
+) -> None:
+    """Only one head's memory changes, and none of the sampled rows is in it."""
+    with mode():
+        q, k, mask = torch.randn(3, 5, 8), torch.randn(3, 7, 8), torch.randn(3, 5, 7)
+        with capture() as cap:
+            scores = q @ k.mT + mask
+            overwrite({"queries": q, "keys": k, "mask": mask}[part][1])
+            weights = scores.softmax(-1)
+            weights @ k
+    assert largest_difference(cap.weights(0, None), weights) <= 1e-6
+
+
+def test_masks_are_kept_once() -> None:
+    """Twelve layers share a mask; a mask that is written to in between is another one."""
+    q, k, mask = torch.randn(2, 64, 8), torch.randn(2, 96, 8), torch.randn(64, 96)
+    expected = []
+    with capture() as cap:
+        for layer in range(12):
+            if layer == 6:
+                mask.mul_(2)
+            F.scaled_dot_product_attention(q, k, k, mask)
+            expected.append(torch.softmax(q @ k.mT / math.sqrt(8) + mask, -1))
+    kept = {c.record.operations[1].term.untyped_storage().data_ptr() for c in cap.calls}
+    assert len(kept) == 2
+    for layer, weights in enumerate(expected):
+        assert largest_difference(cap.weights(layer, None), weights) <= 1e-6
