@@ -122,20 +122,20 @@ class AttentionCall:
     def _reduce(
         self, out: Tensor, batch: int, how: Literal["mean", "max"], rows: range, keys: range
     ) -> None:
-        heads = self.shape[1]
+        """Over the heads; one without a weight in a cell (NaN) is left out of that cell."""
         for block, part in self._blocks(rows):
-            total: Tensor | None = None
-            for head in range(heads):
+            shape = (len(range(part.start, part.stop, part.step)), len(keys))
+            total = torch.full(shape, 0.0 if how == "mean" else torch.nan)
+            count = torch.zeros(shape)
+            for head in range(self.shape[1]):
                 weights = self.record.rows(batch, head, part)[:, keys.start : keys.stop : keys.step]
-                weights = weights.to(torch.float32)
-                if total is None:
-                    total = weights.clone()
-                elif how == "mean":
-                    total += weights
+                weights = weights.to(total)
+                if how == "mean":
+                    total += weights.nan_to_num(0.0)
+                    count += ~weights.isnan()
                 else:
-                    torch.maximum(total, weights, out=total)
-            assert total is not None
-            out[block] = (total / heads if how == "mean" else total).to(out)
+                    total = torch.fmax(total, weights)
+            out[block] = total / count if how == "mean" else total
 
     def _blocks(self, rows: range) -> Iterator[tuple[slice, slice]]:
         """Blocks of rows: where they go in the result, and which rows of the call they are."""

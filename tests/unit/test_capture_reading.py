@@ -302,3 +302,17 @@ def test_a_capture_is_used_once() -> None:
         pass
     with pytest.raises(RuntimeError, match=re.escape("call capture() again")), cap:
         pass
+
+
+def test_heads_without_a_weight_are_left_out_of_mean_and_max() -> None:
+    q, k, v = (
+        torch.randn(1, 3, 4, 8, generator=torch.Generator().manual_seed(i)) for i in range(3)
+    )
+    mask = torch.ones(1, 3, 4, 4, dtype=torch.bool)
+    mask[0, 1, 2] = False  # head 1 has no valid key for query 2
+    with capture() as cap:
+        torch.softmax((q @ k.mT).masked_fill(~mask, -torch.inf), -1) @ v
+    heads = cap.weights(0, None)
+    assert heads[1, 2].isnan().all()
+    assert torch.allclose(cap.weights(0, "mean"), heads.nanmean(0))
+    assert torch.equal(cap.weights(0, "max"), heads.nan_to_num(0).amax(0))
