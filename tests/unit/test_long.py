@@ -18,6 +18,8 @@ from attnmap_widget import (
     capture,
     explorer,
 )
+from attnmap_widget.grids import LongGrid, Survey
+from attnmap_widget.tiles import Tile
 
 TOKENS = 1200
 
@@ -191,3 +193,19 @@ def test_a_viewport_has_its_own_range_and_says_that_it_is_exact(captured: Captur
     assert attention.status == ""
     attention.viewport = None
     assert "1200 × 1200 weights, each cell the largest of 3 × 3" in attention.status
+
+
+def test_a_position_that_would_wrap_around_is_refused() -> None:
+    """From 65 536 × 65 536 on, query * keys + key no longer fits the 32 bits that travel."""
+
+    class Endless:
+        shape = (70_000, 70_000)
+
+    overview = Tile(
+        Endless.shape, (0, 70_000, 0, 70_000), (35_000, 35_000), np.ones((2, 2), np.float32),
+        np.zeros((2, 2), np.uint8), np.zeros((2, 2), np.uint32),
+    )  # fmt: skip
+    rows = np.ones(70_000)
+    grid = LongGrid(Endless(), Survey(overview, rows, rows.astype(int), rows.astype(np.float32)))
+    with pytest.raises(ShapeError, match="up to 65 536 × 65 536"):
+        AttentionMap(range(70_000), grid)
