@@ -22,6 +22,7 @@ VALUE_COLUMNS = 12
 MARGIN = 4.0
 
 _THIN, _THIN_ROW = 24.0, 14.0
+_FEW, _FEW_OF_MANY, _MANY = 4, 40, 3
 _LABEL_SHARE = 0.3
 _LABEL_HEIGHT = 150.0
 _LEGEND = 148.0
@@ -200,13 +201,14 @@ def _fit(shape: tuple[int, ...], width: float, height: float, scale: float) -> P
     return Plot(
         rows,
         columns,
-        _snap(_stretch(cell, columns, width, scale), columns),
-        _snap(_stretch(cell, rows, height, scale), rows),
+        _snap(_stretch(cell, columns, rows, width, scale), columns),
+        _snap(_stretch(cell, rows, columns, height, scale), rows),
     )
 
 
-def _stretch(cell: float, count: int, space: float, scale: float) -> float:
-    least = max(_THIN, min(count, 4) * _THIN_ROW) * scale
+def _stretch(cell: float, count: int, others: int, space: float, scale: float) -> float:
+    few = _FEW_OF_MANY if others >= _MANY * count else _FEW
+    least = max(_THIN, min(count, few) * _THIN_ROW) * scale
     return max(cell * count, min(least, count * CELL * scale, space))
 
 
@@ -230,7 +232,7 @@ def nice_stride(need: float) -> int:
 def _row_axis(plot: Plot, tokens: range, per_cell: int, room: float, space: _Space) -> Axis:
     pitch = plot.height / plot.rows
     per_token = pitch / per_cell
-    font = min(space.label, max(_SMALLEST_LABEL * space.scale, per_token - 1))
+    font = min(space.label, max(_SMALLEST_LABEL * space.scale, per_token / 1.15))
     return Axis(font, nice_stride(font * 1.15 / per_token), tokens, per_cell, pitch, room)
 
 

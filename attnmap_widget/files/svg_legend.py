@@ -168,7 +168,10 @@ def _upright(scene: Scene, definitions: str, swatches: list[tuple[str, str]]) ->
 def _flat(scene: Scene, definitions: str, swatches: list[tuple[str, str]]) -> Legend:
     figure, layout, theme, name = scene.figure, scene.layout, scene.theme, scene.name
     font = layout.font * 0.9
-    long, side = _FLAT_LENGTH * layout.scale, _SWATCH * layout.scale
+    side = _SWATCH * layout.scale
+    low, middle, high = (metrics.width(text) * font for text in ticks(figure))
+    # long enough that its three ticks stay apart
+    long = max(_FLAT_LENGTH * layout.scale, 2 * max(low, high) + middle + 2 * font)
     room = max(layout.plot.width, long + 24 * font)
     title = _title(figure)
     start = metrics.width(title) * font + 1.2 * font

@@ -44,8 +44,12 @@ export const LIMITS = {
 	roundFrom: 12,
 	/** a very wide or tall map is at least so thick */
 	thin: 24,
-	/** a row of a few is at least so thick that each can have its label */
+	/** a row of a few, or of a map that is much longer the other way, has room for its label */
 	thinRow: 14,
+	few: 4,
+	fewOfMany: 40,
+	/** how much longer that is */
+	many: 3,
 	/** columns that get their values written unless told otherwise */
 	valueColumns: 12,
 } as const;
@@ -70,8 +74,10 @@ export function fitPlot(
 	ratio: number,
 ): Plot {
 	const cell = Math.min(LIMITS.cell, space.width / columns, space.height / rows);
-	const [width, pixelWidth] = snap(stretch(cell, columns, space.width), columns, ratio);
-	const [height, pixelHeight] = snap(stretch(cell, rows, space.height), rows, ratio);
+	const across = stretch(cell, columns, rows, space.width);
+	const down = stretch(cell, rows, columns, space.height);
+	const [width, pixelWidth] = snap(across, columns, ratio);
+	const [height, pixelHeight] = snap(down, rows, ratio);
 	const box = { width, height, ratio, pixelWidth, pixelHeight };
 	return plotOf(box, { window: [0, rows, 0, columns], bin: [1, 1] }, [0, rows, 0, columns]);
 }
@@ -114,8 +120,9 @@ export function cellsInView(plot: Plot, [rows, columns]: readonly [number, numbe
 	];
 }
 
-function stretch(cell: number, count: number, space: number): number {
-	const least = Math.max(LIMITS.thin, Math.min(count, 4) * LIMITS.thinRow);
+function stretch(cell: number, count: number, others: number, space: number): number {
+	const few = others >= LIMITS.many * count ? LIMITS.fewOfMany : LIMITS.few;
+	const least = Math.max(LIMITS.thin, Math.min(count, few) * LIMITS.thinRow);
 	return Math.max(cell * count, Math.min(least, count * LIMITS.cell, space));
 }
 

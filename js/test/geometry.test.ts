@@ -80,6 +80,9 @@ describe("fitPlot", () => {
 	test("very wide and very tall maps stay at least 24 px thick", () => {
 		expect(fitPlot(1, 500, { width: 520, height: 800 }, 1).height).toBeGreaterThanOrEqual(24);
 		expect(fitPlot(500, 1, { width: 520, height: 800 }, 1).width).toBeGreaterThanOrEqual(24);
+		// 17 words against 1500 moments: each word has room for its label
+		expect(fitPlot(17, 1500, { width: 520, height: 800 }, 1).height).toBe(17 * LIMITS.thinRow);
+		expect(fitPlot(30, 89, { width: 267, height: 800 }, 1).height).toBe(30 * 3);
 	});
 
 	test("fills the width where cells may grow", () => {

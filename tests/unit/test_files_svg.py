@@ -410,3 +410,10 @@ def decode(png: bytes) -> Any:
     assert not lines[:, 0].any()
     pixels = lines[:, 1:].reshape(height, width, channels)
     return pixels if channels == 4 else np.dstack([pixels, np.full((height, width), 255)])
+
+
+def test_a_few_rows_of_many_columns_each_have_their_label_as_on_screen():
+    words = [f"word{row}" for row in range(17)]
+    weights = np.random.default_rng(0).dirichlet(np.ones(400), 17)
+    svg = AttentionMap([str(key) for key in range(400)], weights, words).to_svg()
+    assert all(f">{word}<" in svg for word in words)
