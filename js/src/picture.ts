@@ -7,8 +7,8 @@ import { colorize, type Palette } from "./color";
 import type { Plot } from "./geometry";
 import type { Tile, WireColors } from "./model";
 import { flatsOf } from "./patterns";
-import { eachBand, type Spans, spansOf } from "./pool";
-import { rowMaxima, seenWeights } from "./tile";
+import { eachBand, type Seen, type Spans, seenOf, spansOf } from "./pool";
+import { rowMaxima } from "./tile";
 
 /** All that a colour depends on. */
 export interface Coloring {
@@ -33,7 +33,8 @@ export function createPicture(): Picture {
 	let done: Coloring | null = null;
 	let shown: { coloring: Coloring; view: string } | null = null;
 	/** made from the tile once, where they are needed at all */
-	let derived: { tile: Tile; seen: Float32Array | null; maxima: Float32Array | null } | null = null;
+	let derived: { tile: Tile; seen: Seen | null; maxima: Float32Array | null } | null = null;
+	let memory: Seen | null = null;
 
 	const of = (tile: Tile) => {
 		if (derived?.tile !== tile) derived = { tile, seen: null, maxima: null };
@@ -66,7 +67,10 @@ export function createPicture(): Picture {
 		const width = columns.edges.length - 1;
 		pooled.resize(width, rows.edges.length - 1);
 		const known = of(tile);
-		known.seen ??= seenWeights(tile);
+		if (known.seen === null) {
+			known.seen = seenOf(tile, memory);
+			memory = tile.states && known.seen;
+		}
 		const maxima = maximaOf(coloring);
 		const grey = flats(coloring);
 		eachBand(tile, known.seen, rows.edges, columns.edges, (band, row) => {

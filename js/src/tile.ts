@@ -101,17 +101,6 @@ export function rowMaxima({ shape: [rows, columns], weights, states }: Tile): Fl
 	return maxima;
 }
 
-/** The weights that are to be seen, NaN elsewhere: in padding and where nobody may look. */
-export function seenWeights({ weights, states }: Pick<Tile, "weights" | "states">): Float32Array {
-	if (states === null) return weights;
-	const seen = weights.slice();
-	for (let i = 0; i < seen.length; i++) {
-		const state = states[i] as number;
-		if (state > State.zero && !isLeak(state, seen[i] as number)) seen[i] = Number.NaN;
-	}
-	return seen;
-}
-
 export interface Survey {
 	/** how many cells are in each state, by code */
 	states: number[];
@@ -123,13 +112,17 @@ export function survey({ states, weights }: Tile): Survey {
 	const found = new Array<number>(7).fill(0);
 	let leaks = 0;
 	const count = states?.length ?? 0;
-	for (let i = 0; i < count; i++) {
-		const state = (states as Uint8Array)[i] as number;
-		if (state === State.weight) continue;
-		found[state] = (found[state] as number) + 1;
+	// States come in runs, which are counted at their ends.
+	let last = -1;
+	let start = 0;
+	for (let i = 0; i <= count; i++) {
+		const state = i < count ? (states as Uint8Array)[i] : -1;
 		if (state === State.cannotLook && isLeak(state, weights[i] as number)) leaks++;
+		if (state === last) continue;
+		if (last >= 0) found[last] = (found[last] ?? 0) + i - start;
+		last = state as number;
+		start = i;
 	}
-	found[State.weight] = count - found.reduce((sum, n) => sum + n, 0);
 	return { states: found, leaks };
 }
 

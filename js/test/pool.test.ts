@@ -1,8 +1,7 @@
 import { expect, test } from "vitest";
 import { firstCell } from "../src/geometry";
 import { decodeTile, State, type Tile } from "../src/model";
-import { eachBand, spansOf } from "../src/pool";
-import { seenWeights } from "../src/tile";
+import { eachBand, seenOf, spansOf } from "../src/pool";
 import { softmaxRows, tileOf } from "./fixtures";
 
 /** The plain way: the largest magnitude in each pixel's block. */
@@ -30,7 +29,7 @@ function shrink(tile: Tile, down: number, across: number) {
 	let rows = 0;
 	const [height, width] = tile.shape;
 	const edges = [spansOf(0, height, down, height), spansOf(0, width, across, width)] as const;
-	eachBand(tile, seenWeights(tile), edges[0].edges, edges[1].edges, (band, row) => {
+	eachBand(tile, seenOf(tile), edges[0].edges, edges[1].edges, (band, row) => {
 		expect(row).toBe(rows);
 		weights.push(...band.weights);
 		states.push(...(band.states ?? []));
@@ -53,6 +52,51 @@ test.each([
 	const pooled = shrink(decodeTile(tileOf(weights)), down, across);
 	expect(pooled.rows).toBe(down);
 	expect(pooled.weights).toEqual(plainly(weights, down, across));
+});
+
+test.each([
+	[30, 50, 7, 11],
+	[50, 30, 49, 29],
+	[9, 200, 9, 60],
+])(
+	"%i × %i in %i × %i pixels without negative weights, which takes the quick way",
+	(rows, columns, down, across) => {
+		const weights = softmaxRows(rows, columns).map((row, r) =>
+			row.map((weight, c) => ((r + c) % 4 === 0 ? 0 : c === 3 ? 1e30 : weight)),
+		);
+		const tile = decodeTile(tileOf(weights));
+		expect(seenOf(tile).plain).toBe(true);
+		expect(shrink(tile, down, across).weights).toEqual(plainly(weights, down, across));
+
+		const hidden = weights.map((row, r) =>
+			row.map((_, c) => ((r * 5 + c) % 3 === 0 ? State.padding : 0)),
+		);
+		const seen = weights.map((row, r) =>
+			row.map((weight, c) => (hidden[r]?.[c] ? Number.NaN : weight)),
+		);
+		const padded = decodeTile(tileOf(weights, hidden));
+		expect(seenOf(padded).plain).toBe(true);
+		expect(shrink(padded, down, across).weights).toEqual(plainly(seen, down, across));
+	},
+);
+
+test("a negative weight or a bare NaN is not taken the quick way", () => {
+	const plain = [[0.5, 0, Number.POSITIVE_INFINITY, 0.25, 0.125, 1]];
+	expect(seenOf(decodeTile(tileOf(plain))).plain).toBe(true);
+	for (const odd of [-1e-30, -0, Number.NaN]) {
+		expect(seenOf(decodeTile(tileOf([[0.5, odd, 0.25]]))).plain).toBe(false);
+	}
+});
+
+test("memory is used again for a tile of the same size, and holds nothing of the one before", () => {
+	const states = [[0, State.padding, 0, State.cannotLook]];
+	const old = seenOf(decodeTile(tileOf([[0.9, 0.8, 0.7, 0]], states)));
+	const other = [[0, 0, State.notYet, 0]];
+	const seen = seenOf(decodeTile(tileOf([[0.1, 0.2, 0.3, 0.4]], other)), old);
+	expect(seen.weights).toBe(old.weights);
+	expect([...seen.weights]).toEqual([0.1, 0.2, Number.NaN, 0.4].map(Math.fround));
+	const longer = seenOf(decodeTile(tileOf([[0.1, 0.2, 0.3, 0.4, 0.5]], [[0, 0, 0, 0, 0]])), seen);
+	expect([...longer.weights].length).toBe(5);
 });
 
 test("cells that fit are neither pooled nor lost at the edges of a view", () => {
