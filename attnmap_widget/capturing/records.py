@@ -134,8 +134,8 @@ class _Looking:
         """See `Record.keep_sizes`."""
         self._sizes = None if sizes is None else KeyStore(sizes)
 
-    def _looked_at(self) -> list[Tensor]:
-        return [store.tensor for store in (self._store, self._sizes) if store is not None]
+    def _measured(self) -> list[Tensor]:
+        return [] if self._sizes is None else [self._sizes.tensor]
 
 
 def _joined(ours: KeyStore | None, earlier: KeyStore | None, length: int) -> KeyStore | None:
@@ -186,7 +186,7 @@ class Rebuilt(_Looking):
         self.matmul_dtype, self.softmax_dtype = matmul_dtype, softmax_dtype
         self.out_dtype = out_dtype
         self.source: Source = "rebuilt"
-        self._versions = [_version(tensor) for tensor in self.tensors()]
+        self._versions = [_version(tensor) for tensor in self._referred()]
 
     @property
     def keys(self) -> Tensor:
@@ -250,14 +250,19 @@ class Rebuilt(_Looking):
 
     def tensors(self) -> list[Tensor]:
         """See `Record.tensors`."""
+        return [*self._referred(), *self._measured()]
+
+    def _referred(self) -> list[Tensor]:
+        """What is, or was before `own`, the model's."""
+        assert self._store is not None
         steps = (tensor for step in self.operations for tensor in step.tensors())
-        kept = [*self._looked_at(), self.queries, *steps]
+        kept = [self._store.tensor, self.queries, *steps]
         return kept if self.sinks is None else [*kept, self.sinks]
 
     def overwritten(self) -> bool:
         """See `Record.overwritten`; what the record owns nobody writes to."""
         then = self._versions
-        return bool(then) and then != [_version(tensor) for tensor in self.tensors()]
+        return bool(then) and then != [_version(tensor) for tensor in self._referred()]
 
 
 class Held(_Looking):
@@ -295,7 +300,8 @@ class Held(_Looking):
 
     def tensors(self) -> list[Tensor]:
         """See `Record.tensors`."""
-        return [self.weights, *self._looked_at()]
+        kept = [self.weights] if self._store is None else [self.weights, self._store.tensor]
+        return [*kept, *self._measured()]
 
     def overwritten(self) -> bool:
         """See `Record.overwritten`."""
