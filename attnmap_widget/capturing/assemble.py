@@ -6,6 +6,7 @@ Keys that did not exist yet at a step are NaN. What cannot be placed for certain
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -85,8 +86,15 @@ def check_order(placed: list[Placed], batch: int, title: str) -> None:
             )
 
 
-def assembled(placed: list[Placed], head: Head, batch: int, queries: slice, keys: slice) -> Tensor:
-    """Weights of all steps, float32 ([heads,] queries, keys), NaN where no key existed."""
+def assembled(  # noqa: PLR0917 (the order of what is read)
+    placed: list[Placed],
+    head: Head,
+    batch: int,
+    queries: slice,
+    keys: slice,
+    read: Callable[..., Tensor] = AttentionCall.weights,
+) -> Tensor:
+    """What `read` gives of each step, ([heads,] queries, keys), NaN where no key existed."""
     rows, columns = span("queries", queries, rows_of(placed)), span("keys", keys, keys_of(placed))
     heads = (placed[0].call.shape[1],) if head is None else ()
     require((*(heads or (1,)), len(rows), len(columns)))
@@ -95,7 +103,7 @@ def assembled(placed: list[Placed], head: Head, batch: int, queries: slice, keys
         into_rows, from_rows = _overlap(rows, step.query, step.call.shape[2])
         into_keys, from_keys = _overlap(columns, step.key, step.call.shape[3])
         if into_rows is not None and into_keys is not None:
-            part = step.call.weights(head, batch, from_rows, from_keys)
+            part = read(step.call, head, batch, from_rows, from_keys)
             out[..., into_rows, into_keys] = part
     return out
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal
 
 import torch
@@ -21,6 +22,7 @@ from .session import SESSION
 Head = int | str | None
 # Scores are rebuilt in blocks of rows of at most this many cells: 16 MB in float32.
 _BLOCK_CELLS = 1 << 22
+_Rows = Callable[[int, int, slice], Tensor]
 
 
 @dataclass(slots=True, eq=False)
@@ -69,6 +71,39 @@ class AttentionCall:
         Raises ValueError for a head or batch item that does not exist and CaptureError where the
         result would not fit into memory or the model overwrote its keys in the meantime.
         """
+        return self._read(self.record.rows, head, batch, queries, keys)
+
+    def value_norms(
+        self,
+        head: Head = None,
+        batch: int = 0,
+        queries: slice = slice(None),
+        keys: slice = slice(None),
+    ) -> Tensor:
+        """How much each key adds to the head's output: ‖αᵢⱼ·vⱼ‖, weight times size of the value.
+
+        A large weight on a small value adds little (Kobayashi et al. 2020, "Attention is Not Only a
+        Weight: Analyzing Transformers with Vector Norms", before the output projection). Shapes and
+        choices as for `weights`; rows do not sum to 1. With grouped keys each head has its group's
+        values.
+
+        Raises like `weights`, and CaptureError where the values of the call are not known.
+        """
+        sizes = self.record.sizes
+        if sizes is None:
+            raise CaptureError(
+                f"how large the values of {self._title()} are is not known: its weights did not "
+                "meet them in a way that a capture follows"
+            )
+        sizes = sizes.to("cpu")
+
+        def rows(batch: int, head: int, rows: slice) -> Tensor:
+            own = sizes[batch if len(sizes) > 1 else 0, head * sizes.shape[1] // self.shape[1]]
+            return self.record.rows(batch, head, rows).to(own) * own
+
+        return self._read(rows, head, batch, queries, keys)
+
+    def _read(self, source: _Rows, head: Head, batch: int, queries: slice, keys: slice) -> Tensor:
         batch = self._index("batch item", batch, self.shape[0])
         rows, columns = span("queries", queries, self.shape[2]), span("keys", keys, self.shape[3])
         chosen = self._head(head)
@@ -83,11 +118,11 @@ class AttentionCall:
         with self._reading():
             if chosen is None:
                 for index in range(heads):
-                    self._fill(out[index], batch, index, rows, columns)
+                    self._fill(partial(source, batch, index), out[index], rows, columns)
             elif isinstance(chosen, int):
-                self._fill(out, batch, chosen, rows, columns)
+                self._fill(partial(source, batch, chosen), out, rows, columns)
             else:
-                self._reduce(out, batch, chosen, rows, columns)
+                self._reduce(partial(source, batch), out, chosen, rows, columns)
         return out
 
     def allowed(
@@ -114,13 +149,20 @@ class AttentionCall:
 
     # ------------------------------------------------------------------ inside
 
-    def _fill(self, out: Tensor, batch: int, head: int, rows: range, keys: range) -> None:
+    def _fill(
+        self, source: Callable[[slice], Tensor], out: Tensor, rows: range, keys: range
+    ) -> None:
         for block, part in self._blocks(rows):
-            weights = self.record.rows(batch, head, part)
+            weights = source(part)
             out[block] = weights[:, keys.start : keys.stop : keys.step].to(out)
 
     def _reduce(
-        self, out: Tensor, batch: int, how: Literal["mean", "max"], rows: range, keys: range
+        self,
+        source: Callable[[int, slice], Tensor],
+        out: Tensor,
+        how: Literal["mean", "max"],
+        rows: range,
+        keys: range,
     ) -> None:
         """Over the heads; one without a weight in a cell (NaN) is left out of that cell."""
         for block, part in self._blocks(rows):
@@ -128,7 +170,7 @@ class AttentionCall:
             total = torch.full(shape, 0.0 if how == "mean" else torch.nan)
             count = torch.zeros(shape)
             for head in range(self.shape[1]):
-                weights = self.record.rows(batch, head, part)[:, keys.start : keys.stop : keys.step]
+                weights = source(head, part)[:, keys.start : keys.stop : keys.step]
                 weights = weights.to(total)
                 if how == "mean":
                     total += weights.nan_to_num(0.0)

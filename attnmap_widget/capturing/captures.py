@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from attnmap_widget.errors import CaptureError
+from attnmap_widget import aggregates
+from attnmap_widget.errors import CaptureError, ShapeError
 
 from . import assemble, listening
 from .calls import AttentionCall, Head, as_index
@@ -151,11 +152,68 @@ class Capture:
         of several; None puts the steps of a generate into one map with true positions, where keys
         that did not exist yet are NaN, and refuses steps that make no common map (ValueError).
         """
-        calls = self._steps(layer, kind, step)
-        if len(calls) == 1:
-            return calls[0].weights(head, batch, queries, keys)
-        placed = self._placed(calls, batch)
-        return assemble.assembled(placed, head, batch, queries, keys)
+        return self._read(
+            AttentionCall.weights, self._steps(layer, kind, step), head, batch, queries, keys
+        )
+
+    def value_norms(  # noqa: PLR0917 (as `weights`)
+        self,
+        layer: int,
+        head: Head,
+        batch: int = 0,
+        kind: str | None = None,
+        step: int | None = None,
+        queries: slice = slice(None),
+        keys: slice = slice(None),
+    ) -> Tensor:
+        """‖αᵢⱼ·vⱼ‖, how much each key adds to the head's output; float32 ([heads,] queries, keys).
+
+        Arguments are those of `weights`; see `AttentionCall.value_norms`.
+        """
+        return self._read(
+            AttentionCall.value_norms, self._steps(layer, kind, step), head, batch, queries, keys
+        )
+
+    def rollout(self, batch: int = 0, kind: str | None = None, upto: int | None = None) -> Tensor:
+        """How much of each input position arrives at each position after the layers up to `upto`.
+
+        Attention rollout (Abnar & Zuidema 2020) of the mean over each layer's heads: float32
+        (queries, keys), rows sum to 1. `upto` None is the last layer, `kind` as for `weights`;
+        layers without that kind are left out.
+
+        Raises ValueError for a layer or kind that does not exist, and ShapeError for cross
+        attention and other maps that are no square over one common list of tokens, and for rows
+        without a valid key.
+        """
+        layers = [n for n in self.layers if kind is None or kind in self.kinds(n)]
+        if not layers:
+            self.find(self.layers[0], kind)  # says which kinds there are
+        if upto is not None:
+            self._of_layer(upto)
+            layers = [layer for layer in layers if layer <= upto]
+        if not layers:
+            raise ValueError(f"upto={upto!r}: no layer up to it has kind {kind!r}")
+        items = {layer: self.batch_size(layer, kind) for layer in layers}
+        if len(set(items.values())) > 1:
+            raise ShapeError(
+                f"rollout: layers have different batch items ({items}), as windows do: their "
+                "positions are not those of one common list"
+            )
+        found = aggregates.rollout(self._for_rollout(layer, batch, kind) for layer in layers)
+        return torch.from_numpy(found)
+
+    def _for_rollout(self, layer: int, batch: int, kind: str | None) -> Any:
+        calls = self.find(layer, kind)
+        if calls[0].cross:
+            raise ShapeError(
+                f"rollout: layer {layer} is cross attention; its queries and keys are different "
+                "lists, so layers cannot be multiplied up"
+            )
+        weights = self.weights(layer, "mean", batch, kind)
+        if len(calls) > 1:  # a key that did not exist yet had no weight at that step
+            some = ~weights.isnan().all(1, keepdim=True)
+            weights = torch.where(some, weights.nan_to_num(), weights)
+        return weights.numpy()
 
     def allowed(
         self,
@@ -187,6 +245,20 @@ class Capture:
         return f"<Capture of {len(self.calls)} attention calls, layers {layers}>"
 
     # ------------------------------------------------------------------ inside
+
+    def _read(  # noqa: PLR0917 (as `weights`)
+        self,
+        read: Callable[..., Tensor],
+        calls: list[AttentionCall],
+        head: Head,
+        batch: int,
+        queries: slice,
+        keys: slice,
+    ) -> Tensor:
+        if len(calls) == 1:
+            return read(calls[0], head, batch, queries, keys)
+        placed = self._placed(calls, batch)
+        return assemble.assembled(placed, head, batch, queries, keys, read)
 
     def _need(self) -> Recorder:
         if self._recorder is None:

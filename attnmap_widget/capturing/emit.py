@@ -13,6 +13,7 @@ from .numbering import Place, Spot
 from .provenance import Scores
 from .records import Copies, Held, Record
 from .session import SESSION, Running
+from .sizes import sizes_of
 from .verify import matches_weights
 
 
@@ -34,10 +35,14 @@ def _numbered(found: list[Spot]) -> list[Place]:
     return [place for place in places if place is not None]
 
 
-def keep(found: list[Place], record: Record, effective: bool = False) -> None:
-    """File one record in every capture that wants it."""
+def keep(
+    found: list[Place], record: Record, effective: bool = False, value: Tensor | None = None
+) -> None:
+    """File one record in every capture that wants it; ``value``: what its weights pick from."""
     if found and not effective:  # effective weights are a copy, their keys the softmax's
         _own(record)
+    if found and value is not None:
+        record.keep_sizes(sizes_of(value, record.shape))
     for place in found:
         place.spot.recorder.keep(place, record, effective)
 

@@ -28,6 +28,13 @@ def is_sharded(module: nn.Module | None) -> bool:
 
 def gathered(record: Record, group: dist.ProcessGroup | None) -> Record:
     """The record of all heads, in the order of the processes; on every process."""
+    whole = _gathered(record, group)
+    if record.sizes is not None:
+        whole.keep_sizes(_heads(record.sizes[..., None], group))
+    return whole
+
+
+def _gathered(record: Record, group: dist.ProcessGroup | None) -> Record:
     batch, heads, queries, keys = record.shape
     shape = (batch, heads * dist.get_world_size(group), queries, keys)
     if isinstance(record, Held):

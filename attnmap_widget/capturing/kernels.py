@@ -72,8 +72,9 @@ def record_sdpa(  # noqa: PLR0917 (torch calls it by position)
             matmul_dtype=accumulated_in(query.dtype),
         )
         stacked = layout.stacked(output)
-        if dropout_p or matches_output(built, _grouped(value, lead, layout), stacked):
-            emit.keep(found, built)
+        values = _grouped(value, lead, layout)
+        if dropout_p or matches_output(built, values, stacked):
+            emit.keep(found, built, value=values)
             return
         own = F.scaled_dot_product_attention(
             query,
@@ -85,7 +86,7 @@ def record_sdpa(  # noqa: PLR0917 (torch calls it by position)
             scale=scale,
             enable_gqa=enable_gqa,
         )
-        emit.keep(found, Held.copy(layout.stacked(own), keys))
+        emit.keep(found, Held.copy(layout.stacked(own), keys), value=values)
 
 
 def _grouped(tensor: Tensor, lead: tuple[int, ...], layout: Layout) -> Tensor:
@@ -133,7 +134,7 @@ def record_flex(output: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Non
         result: Tensor = output[0] if isinstance(output, tuple) else output
         if not matches_output(built, value, result):
             raise ValueError("rebuilt weights differ from flex_attention's output")
-        emit.keep(found, built)
+        emit.keep(found, built, value=value)
 
 
 def remember_width(nested: Tensor, padded: Tensor) -> None:
@@ -173,8 +174,8 @@ def record_layer(  # noqa: PLR0917 (torch calls it by position)
         states, lengths = _padded(src, width)
         if norm_first:
             states = F.layer_norm(states, (embed_dim,), norm_weight_1, norm_bias_1, eps)
-        projected = _project(states, num_heads, qkv_weight, qkv_bias)
-        emit.keep(found, _fused(*projected, lengths, mask, mask_type))
+        query, key, value = _project(states, num_heads, qkv_weight, qkv_bias)
+        emit.keep(found, _fused(query, key, lengths, mask, mask_type), value=value)
 
 
 def record_multi_head(  # noqa: PLR0917 (torch calls it by position)
@@ -199,7 +200,7 @@ def record_multi_head(  # noqa: PLR0917 (torch calls it by position)
         with SESSION.quiet():
             states, lengths = _padded(query, _WIDTHS.get(query))
             projected = _project(states, num_head, qkv_weight, qkv_bias)
-            emit.keep(found, _fused(*projected, lengths, mask, mask_type))
+            emit.keep(found, _fused(*projected[:2], lengths, mask, mask_type), value=projected[2])
 
 
 def _padded(states: Tensor, width: int | None) -> tuple[Tensor, tuple[int, ...] | None]:
@@ -211,13 +212,14 @@ def _padded(states: Tensor, width: int | None) -> tuple[Tensor, tuple[int, ...] 
     return states.to_padded_tensor(0.0, shape), lengths
 
 
-def _project(states: Tensor, heads: int, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
-    """The queries and keys of states (batch, tokens, width), each (batch, heads, tokens, ·)."""
+def _project(
+    states: Tensor, heads: int, weight: Tensor, bias: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Queries, keys, values of states (batch, tokens, width), each (batch, heads, tokens, ·)."""
     batch, tokens, width = states.shape
-    # The first two thirds of the packed projection are q and k; v is not needed.
-    both = F.linear(states, weight[: 2 * width], bias[: 2 * width])
-    query, key = both.view(batch, tokens, 2, heads, width // heads).permute(2, 0, 3, 1, 4)
-    return query, key
+    packed = F.linear(states, weight, bias)
+    query, key, value = packed.view(batch, tokens, 3, heads, width // heads).permute(2, 0, 3, 1, 4)
+    return query, key, value
 
 
 def _fused(

@@ -11,18 +11,24 @@ Dropout is no change.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from torch import Tensor
 
 from . import emit
 from . import functions as fn
+from .layout import Layout
 from .provenance import Provenance, operands, results, swaps_last_two
-from .records import Held
+from .records import Held, Shape
 from .session import SESSION
+from .sizes import sizes_in_einsum, sizes_in_product
 from .verify import matches_weights
+
+Sizes = Callable[[Layout, Shape], Tensor | None]
+"""The norms of the values that weights of this layout and shape pick from; None: not known."""
 
 _SAME = fn.SAME | fn.CAST | fn.VIEW | fn.TRANSPOSE
 
@@ -90,7 +96,7 @@ def _pass_on(provenance: Provenance, function: fn.Function, given: list[Tensor],
             turned = _turned(formed, source, part)
             provenance.weights.put(part, replace(formed, turned=turned, partial=True))
         elif function in fn.MULTIPLY and source.shape[-1] == 1 and formed.turned is None:
-            _applied(provenance, formed, source)  # (w[..., None] * v).sum(-2)
+            _applied(provenance, formed, source, _unknown)  # (w[..., None] * v).sum(-2)
 
 
 def _formed(provenance: Provenance, tensor: object) -> Formed | None:
@@ -118,7 +124,11 @@ def _product(provenance: Provenance, factors: list[Tensor], out: Tensor) -> None
             if out.shape == weights.shape:
                 provenance.weights.put(out, formed.change())
         elif formed.changed or formed.turned in (None, keys_turned):
-            _applied(provenance, formed, weights)
+            sizes = _unknown
+            if formed.turned == keys_turned:
+                turned = (weights.mT, other.mT) if keys_turned else (weights, other)
+                sizes = partial(sizes_in_product, turned[1], turned[0])
+            _applied(provenance, formed, weights, sizes)
 
 
 def _einsum(provenance: Provenance, args: Sequence[Any], out: Tensor) -> None:
@@ -132,7 +142,9 @@ def _einsum(provenance: Provenance, args: Sequence[Any], out: Tensor) -> None:
         if provenance.is_parameter(factors[1 - place]):  # heads are mixed
             provenance.weights.put(out, formed.change())
         elif formed.changed or _sums_over_keys(args[0], place, formed.turned):
-            _applied(provenance, formed, weights)
+            straight = formed.turned is False
+            sizes = partial(sizes_in_einsum, args[0], factors, place) if straight else _unknown
+            _applied(provenance, formed, weights, sizes)
 
 
 def _sums_over_keys(equation: Any, place: int, turned: bool | None) -> bool:
@@ -142,11 +154,23 @@ def _sums_over_keys(equation: Any, place: int, turned: bool | None) -> bool:
     return factors.split(",")[place][-2 if turned else -1] not in result
 
 
-def _applied(provenance: Provenance, formed: Formed, weights: Tensor) -> None:
+def _unknown(layout: Layout, shape: Shape) -> Tensor | None:
+    """How large the values are where the product does not say which axis is what."""
+    return None
+
+
+def _applied(provenance: Provenance, formed: Formed, weights: Tensor, sizes: Sizes) -> None:
     """Weights meet values: file them, and what was made of them if it differs."""
-    for pending in formed.sources:
-        pending.confirm()
     pending = formed.sources[0]
+    known: Tensor | None = None
+    whole = len(formed.sources) == 1 and not formed.partial
+    if whole and pending.record is not None and emit.recordable(weights):
+        with SESSION.quiet():
+            known = sizes(pending.layout, pending.record.shape)
+        if pending.places is None:  # it is not filed yet
+            pending.record.keep_sizes(known)
+    for source in formed.sources:
+        source.confirm()
     changed = formed.changed or provenance.doubtful(weights)
     weights = weights if formed.undropped is None else formed.undropped
     if not changed or formed.partial or not pending.places or not emit.recordable(weights):
@@ -160,4 +184,6 @@ def _applied(provenance: Provenance, formed: Formed, weights: Tensor) -> None:
         stacked = layout.stacked(weights)
         # A mask that hides nothing and a head mask of ones change nothing.
         if not matches_weights(record, stacked, True):
-            emit.keep(pending.places, Held.copy(stacked, record.keys), effective=True)
+            held = Held.copy(stacked, record.keys)
+            held.keep_sizes(known)
+            emit.keep(pending.places, held, effective=True)

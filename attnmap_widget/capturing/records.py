@@ -27,6 +27,15 @@ class Record(Protocol):
         """What was looked at: (batch or 1, key heads, keys, width); None where it is not known."""
         ...
 
+    @property
+    def sizes(self) -> Tensor | None:
+        """How large each value is: (batch or 1, key heads, keys) float32; None: not known."""
+        ...
+
+    def keep_sizes(self, sizes: Tensor | None) -> None:
+        """Take the norms of the values, (batch or 1, key heads, keys, 1) float32."""
+        ...
+
     def own(self, copies: Copies) -> None:
         """Copy what the model may write to later; until then a record only refers to it."""
         ...
@@ -84,7 +93,7 @@ def copied(tensor: Tensor) -> Tensor:
 
 
 class KeyStore:
-    """Keys that several records look at: a later step's begin with an earlier one's."""
+    """What several records look at, (…, keys, ·): a later step's begin with an earlier one's."""
 
     __slots__ = ("tensor",)
 
@@ -93,11 +102,13 @@ class KeyStore:
 
 
 class _Looking:
-    """The keys of a record."""
+    """The keys of a record, and how large their values are."""
 
-    __slots__ = ("_length", "_store")
+    __slots__ = ("_length", "_sizes", "_store", "shape")
     _store: KeyStore | None
+    _sizes: KeyStore | None
     _length: int
+    shape: Shape
 
     def _look_at(self, keys: Tensor | None) -> None:
         self._store = None if keys is None else KeyStore(keys.detach())
@@ -110,17 +121,32 @@ class _Looking:
 
     def continues(self, earlier: Record) -> None:
         """See `Record.continues`. Without it a generate would keep 1 + 2 + … + n keys."""
-        if not isinstance(earlier, _Looking) or earlier._store is None or self._store is None:
-            return
-        store, ours, theirs = earlier._store, self.keys, earlier.keys
-        if store is self._store or store.tensor.shape[2] != earlier._length:
-            return
-        assert ours is not None
-        assert theirs is not None
-        ours = ours[:, :, : earlier._length]
-        if ours.shape == theirs.shape and ours.dtype == theirs.dtype and torch.equal(ours, theirs):
-            store.tensor = self._store.tensor
-            self._store = store
+        if isinstance(earlier, _Looking):
+            self._store = _joined(self._store, earlier._store, earlier._length)
+            self._sizes = _joined(self._sizes, earlier._sizes, earlier.shape[3])
+
+    @property
+    def sizes(self) -> Tensor | None:
+        """See `Record.sizes`."""
+        return None if self._sizes is None else self._sizes.tensor[:, :, : self.shape[3], 0]
+
+    def keep_sizes(self, sizes: Tensor | None) -> None:
+        """See `Record.keep_sizes`."""
+        self._sizes = None if sizes is None else KeyStore(sizes)
+
+    def _measured(self) -> list[Tensor]:
+        return [] if self._sizes is None else [self._sizes.tensor]
+
+
+def _joined(ours: KeyStore | None, earlier: KeyStore | None, length: int) -> KeyStore | None:
+    """The earlier store, grown to hold ours, where ours begins with it; else ours as it is."""
+    if ours is None or earlier is None or earlier.tensor.shape[2] != length:
+        return ours
+    first, theirs = ours.tensor[:, :, :length], earlier.tensor
+    if first.shape == theirs.shape and first.dtype == theirs.dtype and torch.equal(first, theirs):
+        earlier.tensor = ours.tensor
+        return earlier
+    return ours
 
 
 class Rebuilt(_Looking):
@@ -134,7 +160,7 @@ class Rebuilt(_Looking):
     """
 
     __slots__ = (
-        "_versions", "matmul_dtype", "operations", "out_dtype", "queries", "shape", "sinks",
+        "_versions", "matmul_dtype", "operations", "out_dtype", "queries", "sinks",
         "softmax_dtype", "source",
     )  # fmt: skip
 
@@ -153,13 +179,14 @@ class Rebuilt(_Looking):
         # No autograd graph is kept: detached tensors share their memory with the model's.
         self.queries = queries.detach()
         self._look_at(keys)
+        self._sizes = None
         self.operations = tuple(step.with_tensors(Tensor.detach) for step in operations)
         self.shape = shape
         self.sinks = None if sinks is None else sinks.detach()
         self.matmul_dtype, self.softmax_dtype = matmul_dtype, softmax_dtype
         self.out_dtype = out_dtype
         self.source: Source = "rebuilt"
-        self._versions = [_version(tensor) for tensor in self.tensors()]
+        self._versions = [_version(tensor) for tensor in self._referred()]
 
     @property
     def keys(self) -> Tensor:
@@ -223,6 +250,10 @@ class Rebuilt(_Looking):
 
     def tensors(self) -> list[Tensor]:
         """See `Record.tensors`."""
+        return [*self._referred(), *self._measured()]
+
+    def _referred(self) -> list[Tensor]:
+        """What is, or was before `own`, the model's."""
         assert self._store is not None
         steps = (tensor for step in self.operations for tensor in step.tensors())
         kept = [self._store.tensor, self.queries, *steps]
@@ -231,7 +262,7 @@ class Rebuilt(_Looking):
     def overwritten(self) -> bool:
         """See `Record.overwritten`; what the record owns nobody writes to."""
         then = self._versions
-        return bool(then) and then != [_version(tensor) for tensor in self.tensors()]
+        return bool(then) and then != [_version(tensor) for tensor in self._referred()]
 
 
 class Held(_Looking):
@@ -240,12 +271,13 @@ class Held(_Looking):
     ``keys``: what was looked at, (batch or 1, key heads, keys, width), where it is known.
     """
 
-    __slots__ = ("shape", "source", "weights")
+    __slots__ = ("source", "weights")
 
     def __init__(self, weights: Tensor, shape: Shape, keys: Tensor | None = None) -> None:
         self.weights, self.shape = weights, shape
         self.source: Source = "model"
         self._look_at(keys)
+        self._sizes = None
 
     @classmethod
     def copy(cls, weights: Tensor, keys: Tensor | None = None) -> Held:
@@ -268,7 +300,8 @@ class Held(_Looking):
 
     def tensors(self) -> list[Tensor]:
         """See `Record.tensors`."""
-        return [self.weights] if self._store is None else [self.weights, self._store.tensor]
+        kept = [self.weights] if self._store is None else [self.weights, self._store.tensor]
+        return [*kept, *self._measured()]
 
     def overwritten(self) -> bool:
         """See `Record.overwritten`."""

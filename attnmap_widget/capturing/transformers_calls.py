@@ -82,21 +82,21 @@ def _record(  # noqa: PLR0917 (the library's signature)
         states, formed = _parts(output)
         dropped = bool(options.get("dropout")) and module.training
         if dropped:  # what the model formed has zeros in it: nothing to compare with
-            emit.keep(found, built)
+            emit.keep(found, built, value=value)
             return
         if formed is not None:
             good = matches_weights(built, formed)
         else:
             good = states is not None and _gives(built, value, states)
         if good:
-            emit.keep(found, built)
+            emit.keep(found, built, value=value)
         elif formed is not None:
-            emit.keep(found, Held.copy(formed, key))
+            emit.keep(found, Held.copy(formed, key), value=value)
         else:
             front = (module, query, key)
             back = (attention_mask, *rest)
             run = partial(_with_values, implementation, front, back, {**options, "dropout": 0.0})
-            emit.keep(found, _own_weights(key, run))
+            emit.keep(found, _own_weights(key, run), value=value)
 
 
 def _gives(built: Rebuilt, value: Tensor, states: Tensor) -> bool:

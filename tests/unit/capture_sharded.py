@@ -51,5 +51,6 @@ def shard_and_capture(rank: int, port: int, results: Any) -> None:
     own = cap.heads(0)
     cap.gather()
     cap.gather()  # nothing is left to gather
-    results.put((rank, own, [cap.weights(layer, None, 1).tolist() for layer in cap.layers]))
+    read = [(cap.weights(n, None, 1), cap.value_norms(n, None, 1)) for n in cap.layers]
+    results.put((rank, own, [[part.tolist() for part in layer] for layer in read]))
     dist.destroy_process_group()

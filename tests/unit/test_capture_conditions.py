@@ -129,7 +129,9 @@ def test_heads_sharded_over_two_processes() -> None:
     for _ in range(2):
         _, own, layers = results.get()
         assert own == 3
-        for layer, weights in enumerate(layers):
+        for layer, (weights, norms) in enumerate(layers):
             expected = whole.weights(layer, None, 1)
             assert expected.shape == (6, 5, 5)
             assert largest_difference(torch.tensor(weights), expected) <= 1e-5
+            expected = whole.value_norms(layer, None, 1)
+            assert largest_difference(torch.tensor(norms), expected) <= 1e-5
