@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from .errors import CaptureError, ShapeError
 from .map import AttentionMap
+from .patches import Patches
 from .reading import Lean
 from .states import State
 
 if TYPE_CHECKING:
     from .capturing import AttentionCall, Capture, capture
     from .explorer import AttentionExplorer
+    from .image import ImageAttention
     from .running import explore
 
 __version__ = "0.1.0"
@@ -25,7 +27,9 @@ __all__ = [
     "AttentionMap",
     "Capture",
     "CaptureError",
+    "ImageAttention",
     "Lean",
+    "Patches",
     "ShapeError",
     "State",
     "capture",
@@ -37,6 +41,7 @@ _LAZY = {
     "Capture": ".capturing",
     "capture": ".capturing",
     "AttentionExplorer": ".explorer",
+    "ImageAttention": ".image",
     "explore": ".running",
 }
 

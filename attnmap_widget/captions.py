@@ -25,7 +25,9 @@ def title(source: Source, choice: Choice, seen: Extraction | None, caption: str)
         parts.append(f"{choice.head} of {of} heads")
     else:
         parts.append(f"Head {choice.head}")
-    if offer.items > 1:
+    if offer.windows is not None:
+        parts.append(f"Window {offer.item_labels[choice.batch]}")
+    elif offer.items > 1:
         parts.append(f"item {choice.batch}")
     if choice.step is not None:
         parts.append(f"step {choice.step}")
@@ -41,7 +43,7 @@ def labels(
     both axes of a decoder's own.
     """
     given = tokens
-    tokens, queries = (_of_item(one, choice.batch) for one in (tokens, queries))
+    tokens, queries = (of_item(one, choice.batch) for one in (tokens, queries))
     if isinstance(source, StackSource):
         count = None if tokens is None else len(tokens)
         source.refuse_misfit(count if queries is None else len(queries), count)
@@ -90,7 +92,7 @@ def _one_list(source: Source, choice: Choice, tokens: Any) -> str:
     return f"one list of tokens labels all {items} items; for their own give a list of lists"
 
 
-def _of_item(tokens: Any, batch: int) -> Any:
+def of_item(tokens: Any, batch: int) -> Any:
     """The tokens of one batch item: the list itself, or its entry in a list of lists."""
     if not tokens or not isinstance(tokens[0], (list, tuple)):
         return tokens

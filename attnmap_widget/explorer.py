@@ -13,14 +13,16 @@ from typing import Any
 import ipywidgets
 import traitlets as t
 
-from . import captions, choosing
+from . import captions, choosing, placed
 from .grids import LongGrid
 from .long import LongHead
 from .map import AttentionMap
 from .passes import Pass
+from .patches import as_patches
 from .selector import Selector
 from .sources import CaptureSource, Choice, Source, StackSource, as_source, read
 from .weights import shape_of
+from .windows import Windows
 
 _SETTLE = 0.03
 """Seconds in which further choices replace the one that is waiting to be drawn."""
@@ -53,6 +55,10 @@ class AttentionExplorer(ipywidgets.VBox):  # type: ignore[misc]
         The keys (for one batch item, or a list of lists for all); their positions if left out.
     queries:
         The rows where they are other tokens: the decoder's, in an encoder-decoder model.
+    patches:
+        The keys are patches of a picture: `Patches(rows, columns)`, or (rows, columns) for a grid
+        after a CLS token. They name themselves, so that tokens are only needed for other tokens of
+        a sequence with a picture in it.
     axes:
         "layer head query key", "batch head query key" or "layer batch head query key".
     layer, head, kind, batch, step:
@@ -94,10 +100,12 @@ class AttentionExplorer(ipywidgets.VBox):  # type: ignore[misc]
         kind: str | None = None,
         batch: int = 0,
         step: int | None = None,
+        patches: Any = None,
         **map_options: Any,
     ) -> None:
         self._source: Source = as_source(source, axes=axes, layers=layers, heads=heads)
         self._tokens, self._queries = captions.listed(tokens), captions.listed(queries)
+        self.patches = None if patches is None else as_patches(patches)
         self._caption = str(map_options.pop("title", ""))
         self._own_mask = not {"mask", "causal", "not_yet"} & map_options.keys()
         self._waiting: dict[str, Any] = {}
@@ -169,6 +177,12 @@ class AttentionExplorer(ipywidgets.VBox):  # type: ignore[misc]
         self._show_choice()
         self._read_on()
 
+    @property
+    def window(self) -> tuple[Windows, int] | None:
+        """The windows of the layer that is shown, and which of them it is; None: it has none."""
+        windows = self._source.offer(self._choice.layer, self._choice.kind).windows
+        return None if windows is None else (windows, self._choice.batch % windows.count)
+
     # -- choosing -------------------------------------------------------------------------------
 
     def _picked(self, name: str, value: Any, soon: bool) -> None:
@@ -215,8 +229,10 @@ class AttentionExplorer(ipywidgets.VBox):  # type: ignore[misc]
             "batch": (list(range(offer.items)), batch),
             "step": (steps, _ALL_STEPS if step is None else step),
         }
+        labels = {"batch": offer.item_labels}
+        self.batch_selector.description = _LABELS["batch"] if offer.windows is None else "Window"
         for name, (choices, chosen) in menus.items():
-            self._selectors[name].offer(choices, chosen)
+            self._selectors[name].offer(choices, chosen, labels.get(name))
             if name not in ("layer", "head"):
                 self._selectors[name].layout.display = None if len(choices) > 1 else "none"
         before = dict(self._trait_values)
@@ -251,8 +267,9 @@ class AttentionExplorer(ipywidgets.VBox):  # type: ignore[misc]
     def _drawn(self, choice: Choice) -> dict[str, Any]:
         """What the map shows for `choice`; of a long head a first look, if it is the first time."""
         seen = read(self._source, choice)
-        tokens, queries, status = captions.labels(
-            self._source, choice, shape_of(seen.weights), self._tokens, self._queries
+        shape = shape_of(seen.weights)
+        tokens, queries, status = placed.labels(
+            self._source, choice, shape, self._tokens, self._queries, self.patches
         )
         drawn = {
             "weights": seen.weights,

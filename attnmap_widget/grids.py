@@ -99,6 +99,10 @@ class ArrayGrid:
         """The largest weights of that row and their keys, in falling order."""
         return reading.largest_keys(self.values[query], self.states[query], count)
 
+    def row(self, query: int) -> tuple[FloatGrid, StateGrid]:
+        """(keys,) weights and states of one query."""
+        return self.values[query], self.states[query]
+
     def cells(self, shown: Tile, exclude: tuple[int, ...]) -> Cells:
         """What the colour range of the window of `shown` is taken from."""
         q0, q1, k0, k1 = shown.window
@@ -201,6 +205,11 @@ class LongGrid:
         """The largest weights of that row and their keys, in falling order."""
         values, states = self.source.window((query, query + 1, 0, self.shape[1]))
         return reading.largest_keys(values[0], states[0], count)
+
+    def row(self, query: int) -> tuple[FloatGrid, StateGrid]:
+        """(keys,) weights and states of one query, read anew."""
+        values, states = self.source.window((query, query + 1, 0, self.shape[1]))
+        return values[0], states[0]
 
     def cells(self, shown: Tile, exclude: tuple[int, ...]) -> Cells:
         """What the colour range is taken from: the largest weight of each bin of `shown`.

@@ -14,6 +14,7 @@ from torch.nn.modules.module import register_module_forward_pre_hook
 from .capturing import Capture, capture
 from .explorer import AttentionExplorer
 from .passes import Cancelled, Pass, Progress
+from .patches import Patches
 
 
 def explore(
@@ -23,6 +24,7 @@ def explore(
     tokenizer: Any = None,
     tokens: Any = None,
     queries: Any = None,
+    patches: Any = None,
     **options: Any,
 ) -> AttentionExplorer:
     """Run `model` on `inputs` once and explore its attention.
@@ -38,6 +40,8 @@ def explore(
     tokenizer:
         Gives the tokens of a mapping's `input_ids`. With a string there is also a text box: a new
         sentence captures again.
+    patches:
+        As for `AttentionExplorer`; True for what `Patches.from_model` makes of the inputs' pixels.
     tokens, queries, **options:
         As for `AttentionExplorer`.
 
@@ -51,6 +55,8 @@ def explore(
     if isinstance(inputs, str) and tokenizer is None:
         raise TypeError("explore: a string needs tokenizer=…; or give the model's inputs")
     encoded = _encode(model, inputs, tokenizer) if isinstance(inputs, str) else inputs
+    if patches is True:
+        patches = Patches.from_model(model, _pixels(encoded))
     try:
         cap = run(model, encoded)
     except Exception as failure:
@@ -63,7 +69,7 @@ def explore(
         raise
     if tokens is None and queries is None:
         tokens, queries = token_lists(tokenizer, encoded)
-    explorer = AttentionExplorer(cap, tokens, queries, **options)
+    explorer = AttentionExplorer(cap, tokens, queries, patches=patches, **options)
     if isinstance(inputs, str):
         _TextBox(explorer, model, inputs, tokenizer)
     return explorer
@@ -125,6 +131,17 @@ def _encode(model: torch.nn.Module, text: str, tokenizer: Any) -> Mapping[str, A
     encoded = tokenizer(text, return_tensors="pt")
     device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
     return {name: value.to(device) for name, value in encoded.items()}
+
+
+def _pixels(inputs: Any) -> Any:
+    """The pixels among a model's inputs; a function that runs the model does not show them."""
+    if isinstance(inputs, Mapping) and "pixel_values" in inputs:
+        return inputs["pixel_values"]
+    if isinstance(inputs, tuple) and inputs:
+        return inputs[0]
+    if isinstance(inputs, torch.Tensor):
+        return inputs
+    raise TypeError("explore: patches=True needs pixel_values among the inputs; or give Patches")
 
 
 def token_lists(tokenizer: Any, inputs: Any) -> tuple[Any, Any]:

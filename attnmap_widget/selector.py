@@ -30,9 +30,12 @@ class Selector(ipywidgets.Dropdown):  # type: ignore[misc]
             style={"description_width": "initial"},
         )
 
-    def offer(self, values: Iterable[Any], value: Any) -> None:
+    def offer(
+        self, values: Iterable[Any], value: Any, labels: Iterable[str] | None = None
+    ) -> None:
         """Offer `values`, with `value` chosen; no choice of the user is reported for it."""
-        options = [(str(option), option) for option in values]
+        values = list(values)
+        options = list(zip(map(str, values) if labels is None else labels, values, strict=True))
         self._wanted = value
         self._offering = True
         try:

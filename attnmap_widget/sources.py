@@ -14,6 +14,7 @@ from .errors import ShapeError
 from .long import LongHead
 from .tiles import WHOLE_LIMIT
 from .weights import FUSED, BoolGrid, as_numbers, is_nothing, refuse_infinite, shape_of
+from .windows import Windows
 
 _HELD_LIMIT = 1 << 25
 """Cells of a mean or maximum over heads, which is formed in memory."""
@@ -50,6 +51,20 @@ class Offer(NamedTuple):
     items: int = 1
     """Batch items."""
     steps: int = 1
+    windows: Windows | None = None
+    """Where the items are windows of a picture, or of several."""
+
+    @property
+    def item_labels(self) -> list[str]:
+        """One per item: its number, or the place of its window."""
+        if self.windows is None:
+            return [str(item) for item in range(self.items)]
+        images = self.items // self.windows.count
+        return [
+            self.windows.title(item)
+            + (f" of image {item // self.windows.count}" if images > 1 else "")
+            for item in range(self.items)
+        ]
 
 
 class Source(Protocol):
@@ -247,7 +262,12 @@ class CaptureSource:
             self.capture.heads(layer, kind),
             self.capture.batch_size(layer, kind),
             self.capture.steps(layer, kind),
+            self._windows(layer, kind),
         )
+
+    def _windows(self, layer: int, kind: str | None) -> Windows | None:
+        windows: Windows | None = self.capture.find(layer, kind)[0].windows
+        return windows
 
     def read(self, choice: Choice, *, held: bool = False) -> Extraction:
         """The head's weights and where the model's own mask lets it look."""
@@ -260,10 +280,22 @@ class CaptureSource:
 
             return Extraction(LongHead(HeadStream(calls[0].record, choice.batch, int(choice.head))))
         where = {"batch": choice.batch, "kind": choice.kind, "step": choice.step}
-        return Extraction(
-            self.capture.weights(choice.layer, choice.head, **where),
-            self.capture.allowed(choice.layer, choice.head, **where),
-        )
+        weights = self.capture.weights(choice.layer, choice.head, **where)
+        windows = self._windows(choice.layer, choice.kind)
+        if windows is not None:
+            return _in_window(weights, windows.allowed(choice.batch % windows.count))
+        return Extraction(weights, self.capture.allowed(choice.layer, choice.head, **where))
+
+
+def _in_window(weights: Any, allowed: BoolGrid | None) -> Extraction:
+    """Weights inside one shifted window, with the mask that its layer adds to the scores.
+
+    The layer adds -100, which leaves weights too small for a normal float32: those are read as 0.
+    """
+    values = np.array(weights, dtype=np.float32)
+    if allowed is not None:
+        values[~allowed & (np.abs(values) < np.finfo(np.float32).tiny)] = 0
+    return Extraction(values, allowed)
 
 
 def read(source: Source, choice: Choice) -> Extraction:

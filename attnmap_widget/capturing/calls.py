@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from attnmap_widget.errors import CaptureError
+from attnmap_widget.windows import Windows
 
 from .memory import require
 from .naming import Tower
@@ -32,7 +33,8 @@ class AttentionCall:
     layer: true block number; name: dotted name of the module that made the call ("" for code
     outside any module); step: 0 for the first forward inside the capture, 1 for the second
     (generate: one per token); kind: "self", "cross", "encoder", "decoder" or a tower's name;
-    "effective" for what a model made of its weights after the softmax (talking heads, gates).
+    "effective" for what a model made of its weights after the softmax (talking heads, gates);
+    windows: of a Swin layer, whose batch items are windows, numbered row by row; else None.
     """
 
     layer: int
@@ -44,6 +46,7 @@ class AttentionCall:
     record: Record = field(repr=False)
     effective: bool = field(default=False, repr=False)
     sharded: bool = field(default=False, repr=False)
+    windows: Windows | None = field(default=None, repr=False)
     kind: str = "self"
 
     @property

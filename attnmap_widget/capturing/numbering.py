@@ -12,6 +12,8 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from attnmap_widget.windows import Windows
+
 from .naming import Tower
 
 if TYPE_CHECKING:
@@ -38,6 +40,7 @@ class Spot:
     wanted: bool = True
     assumable: bool = False
     sharded: bool = False
+    windows: Windows | None = None
 
 
 @dataclass(frozen=True, slots=True)

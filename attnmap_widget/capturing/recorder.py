@@ -20,6 +20,7 @@ from .naming import ModuleNames, says_cross, tower_labels, tower_of
 from .numbering import Numbering, Place, Spot
 from .records import Record
 from .session import SESSION, Running
+from .windowed import fitting, windows_of
 
 # Modules that a model runs its softmax through; the name of the attention is that of their parent.
 _INNER_CLASSES = ("Softmax", "Dropout", "Identity", "HookPoint")
@@ -96,6 +97,7 @@ class Recorder:
             wanted=self.layers is None or number is None or alone or number in self.layers,
             assumable=assumable,
             sharded=is_sharded(module),
+            windows=windows_of(mine),
         )  # fmt: skip
 
     def place(self, spot: Spot) -> Place | None:
@@ -222,6 +224,7 @@ def _call(place: Place, record: Record, effective: bool = False) -> AttentionCal
         record=record,
         effective=effective,
         sharded=place.spot.sharded,
+        windows=fitting(place.spot.windows, record.shape),
     )
 
 

@@ -1,0 +1,54 @@
+"""Labels where keys are patches of a picture, or of one window of it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from . import captions
+from .errors import ShapeError
+from .patches import Patches
+from .sources import Choice, Source
+from .windows import Windows
+
+_OF_WORDS = ("text", "language")
+"""Towers beside one for pictures, by the beginning of their kind."""
+
+
+def labels(
+    source: Source,
+    choice: Choice,
+    shape: tuple[int, ...],
+    tokens: Any,
+    queries: Any,
+    patches: Patches | None,
+) -> tuple[Sequence[Any], Sequence[Any] | None, str]:
+    """As `captions.labels`, with the patches' own names.
+
+    ShapeError with the sum written out if the count of keys is not that of the patches.
+    """
+    if len(shape) == 2:
+        windows = source.offer(choice.layer, choice.kind).windows
+        if windows is not None and patches is not None:
+            raise ShapeError(
+                f"patches: this layer attends inside windows of {windows.size} × {windows.size}, "
+                "which name their patches themselves: leave patches out"
+            )
+        if windows is not None and tokens is None:
+            return windows.labels(choice.batch % windows.count), None, _of_shift(windows)
+        if patches is not None and not (choice.kind or "").startswith(_OF_WORDS):
+            rows, keys = shape
+            own = None if patches.start is None else captions.of_item(tokens, choice.batch)
+            tokens = patches.label(own, keys)
+            if queries is None and rows != keys:
+                queries = range(rows)
+    return captions.labels(source, choice, shape, tokens, queries)
+
+
+def _of_shift(windows: Windows) -> str:
+    if windows.shift == 0:
+        return ""
+    return (
+        f"shifted windows: the grid is rolled by {windows.shift}; labels are true positions, and "
+        "patches from opposite edges of the picture cannot look at each other"
+    )
