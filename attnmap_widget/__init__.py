@@ -14,8 +14,10 @@ from .states import State
 
 if TYPE_CHECKING:
     from .capturing import AttentionCall, Capture, capture
+    from .corpus import summarize
     from .explorer import AttentionExplorer
     from .running import explore
+    from .summary import HeadSummary
 
 __version__ = "0.1.0"
 
@@ -25,11 +27,13 @@ __all__ = [
     "AttentionMap",
     "Capture",
     "CaptureError",
+    "HeadSummary",
     "Lean",
     "ShapeError",
     "State",
     "capture",
     "explore",
+    "summarize",
 ]
 
 _LAZY = {
@@ -37,7 +41,9 @@ _LAZY = {
     "Capture": ".capturing",
     "capture": ".capturing",
     "AttentionExplorer": ".explorer",
+    "HeadSummary": ".summary",
     "explore": ".running",
+    "summarize": ".corpus",
 }
 
 

@@ -40,12 +40,12 @@ class HeadSummary:
     """(n,) head numbers."""
 
     def __init__(self, layers: Any, heads: Any, values: Mapping[str, Any]) -> None:
-        self.layers, self.heads = (_frozen(numbers, np.int64) for numbers in (layers, heads))
+        self.layers, self.heads = (frozen(numbers, np.int64) for numbers in (layers, heads))
         unknown = [name for name in values if name not in COLUMNS]
         if unknown:
             raise ValueError(f"no such column: {unknown[0]!r}; there are {', '.join(COLUMNS)}")
         self._values = {
-            name: _frozen(values[name], np.float64) for name in COLUMNS if name in values
+            name: frozen(values[name], np.float64) for name in COLUMNS if name in values
         }
         count = len(self.layers)
         for name, column in {"heads": self.heads, **self._values}.items():
@@ -101,9 +101,7 @@ class HeadSummary:
 
     def sorted(self, column: str, *, rising: bool = False) -> HeadSummary:
         """The same rows by the numbers in a column, the largest first; NaN comes last."""
-        order = self._falling(column, rising=rising)
-        values = {name: numbers[order] for name, numbers in self._values.items()}
-        return HeadSummary(self.layers[order], self.heads[order], values)
+        return self._taken(self._falling(column, rising=rising))
 
     def to_pandas(self) -> Any:
         """A DataFrame: layer, head and the columns. ImportError without pandas."""
@@ -114,6 +112,10 @@ class HeadSummary:
         return pd.DataFrame({"layer": self.layers, "head": self.heads, **self._values})
 
     # -- inside ---------------------------------------------------------------------------------
+
+    def _taken(self, order: NDArray[np.intp]) -> HeadSummary:
+        values = {name: numbers[order] for name, numbers in self._values.items()}
+        return HeadSummary(self.layers[order], self.heads[order], values)
 
     def _row(self, at: int) -> dict[str, Any]:
         numbers = {name: float(column[at]) for name, column in self._values.items()}
@@ -172,7 +174,8 @@ class HeadSummary:
 _KEYS = ("layer", "head")
 
 
-def _frozen(numbers: Any, kind: Any) -> NDArray[Any]:
+def frozen(numbers: Any, kind: Any) -> NDArray[Any]:
+    """A copy that nobody writes to."""
     array = np.array(numbers, dtype=kind)
     array.flags.writeable = False
     return array
