@@ -94,6 +94,7 @@ def of_explorer(
             delimiters=delimiters,
             progress=progress,
         )
+    rows_of = explorer._queries
     placed = options.causal or options.query_offset > 0
     heads = [
         choice._replace(layer=layer, head=head)
@@ -106,13 +107,13 @@ def of_explorer(
         shape = shape_of(weights)
         numbers = measure(
             weights,
-            None if tokens is None else captions.labels(source, here, shape, tokens, None)[0],
+            None if tokens is None else captions.labels(source, here, shape, tokens, rows_of)[0],
             mask=_mask(options, shape),
             padding=padding,
             delimiters=delimiters,
             query_offset=options.query_offset if placed else None,
             # Rows with tokens of their own are of another sequence, unless it is said where.
-            cross=explorer._queries is not None and not placed,
+            cross=rows_of is not None and not placed,
         )
         tell(1)
         rows.append({"layer": here.layer, "head": here.head, **numbers})
