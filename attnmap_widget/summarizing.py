@@ -10,7 +10,7 @@ from .errors import ShapeError
 from .measuring import Measuring, bands, measure
 from .passes import Progress
 from .places import Places
-from .sources import CaptureSource, Choice
+from .sources import CaptureSource
 from .states import forbidden_cells
 from .summary import HeadSummary
 from .weights import BoolGrid, shape_of
@@ -34,7 +34,7 @@ def of_capture(
     progress: Progress | None = None,
 ) -> HeadSummary:
     """See `Capture.summary`."""
-    source, tokens = CaptureSource(cap), captions.listed(tokens)
+    tokens = captions.listed(tokens)
     layers = [layer for layer in cap.layers if kind is None or kind in cap.kinds(layer)]
     if not layers:
         cap.find(cap.layers[0], kind)  # it says which there are
@@ -44,10 +44,9 @@ def of_capture(
     rows = []
     for layer in layers:
         part = cap.rows(layer, kind, batch, step)
-        choice = Choice(layer, 0, kind or part.call.kind, batch, step)
-        keys = None
-        if tokens is not None:
-            keys, _, _ = captions.labels(source, choice, part.shape, tokens, tokens)
+        keys = captions._of_item(tokens, batch)
+        if keys is not None and cap.steps(layer, kind) > 1 and not part.call.cross:
+            keys = _generated(keys, part.key_offset, part.shape[1], one_step=step is not None)
         offset = part.query_offset if query_offset is None else query_offset
         places = Places.of(
             part.shape,
@@ -67,6 +66,16 @@ def of_capture(
                 tell(band.stop / part.shape[0])
             rows.append({"layer": layer, "head": head, **measuring.result()})
     return HeadSummary.from_rows(rows)
+
+
+def _generated(tokens: list[Any], start: int, keys: int, *, one_step: bool) -> list[Any]:
+    """The keys' part of a generation's tokens: a sliding cache begins later than they do.
+
+    What comes after one step is not in it; after all of them it is at most the token that was
+    generated last and never looked.
+    """
+    there = tokens[start:]
+    return there[:keys] if one_step or len(there) == keys + 1 else there
 
 
 def of_explorer(

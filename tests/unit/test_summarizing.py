@@ -8,7 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import transformers
 from capture_support import (
+    SPECIAL,
+    VOCABULARY,
     bert_config,
     build,
     llama_config,
@@ -118,6 +121,23 @@ def test_a_generation_is_one_map_and_a_step_keeps_its_position() -> None:
         assert row["previous"] == pytest.approx(float(weights[0, 7]))
         assert row["diagonal"] == pytest.approx(float(weights[0, 8]))
         assert row["first"] == pytest.approx(float(weights[0, 0]))
+
+
+def test_a_step_of_a_sliding_cache_has_the_tokens_of_its_own_positions() -> None:
+    config = transformers.MistralConfig(
+        vocab_size=VOCABULARY, hidden_size=48, num_hidden_layers=1, num_attention_heads=6,
+        num_key_value_heads=2, intermediate_size=40, sliding_window=4, **SPECIAL,
+    )  # fmt: skip
+    model, ids = build("MistralForCausalLM", config), token_ids(1, 7)
+    with capture(model) as cap:
+        model.generate(ids, attention_mask=torch.ones_like(ids), **ATTENTION)
+    # The last step is at position 9 and looks at 6 to 9: at "x" before, then at "y", then itself.
+    tokens = [*"abcdef", "x", "y", "z", "x", "last"]
+    assert cap.calls[-1].shape[2:] == (1, 4)
+    row = cap.summary(tokens, step=3).row(0, 4)
+    weights = cap.weights(0, 4, step=3)[0].tolist()
+    assert (row["duplicate"], row["induction"]) == pytest.approx(tuple(weights[:2]))
+    assert math.isnan(row["first"])
 
 
 def test_queries_after_a_cache_stand_where_the_mask_says() -> None:
