@@ -15,9 +15,11 @@ from .states import State
 
 if TYPE_CHECKING:
     from .capturing import AttentionCall, Capture, capture
+    from .corpus import summarize
     from .explorer import AttentionExplorer
     from .image import ImageAttention
     from .running import explore
+    from .summary import HeadSummary
 
 __version__ = "0.1.0"
 
@@ -27,6 +29,7 @@ __all__ = [
     "AttentionMap",
     "Capture",
     "CaptureError",
+    "HeadSummary",
     "ImageAttention",
     "Lean",
     "Patches",
@@ -34,6 +37,7 @@ __all__ = [
     "State",
     "capture",
     "explore",
+    "summarize",
 ]
 
 _LAZY = {
@@ -42,7 +46,9 @@ _LAZY = {
     "capture": ".capturing",
     "AttentionExplorer": ".explorer",
     "ImageAttention": ".image",
+    "HeadSummary": ".summary",
     "explore": ".running",
+    "summarize": ".corpus",
 }
 
 

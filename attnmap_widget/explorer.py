@@ -8,7 +8,7 @@ import os
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ipywidgets
 import traitlets as t
@@ -17,12 +17,15 @@ from . import captions, choosing, placed
 from .grids import LongGrid
 from .long import LongHead
 from .map import AttentionMap
-from .passes import Pass
+from .passes import Pass, Progress
 from .patches import as_patches
 from .selector import Selector
 from .sources import CaptureSource, Choice, Source, StackSource, as_source, read
 from .weights import shape_of
 from .windows import Windows
+
+if TYPE_CHECKING:
+    from .summary import HeadSummary
 
 _SETTLE = 0.03
 """Seconds in which further choices replace the one that is waiting to be drawn."""
@@ -327,6 +330,19 @@ class AttentionExplorer(ipywidgets.VBox):  # type: ignore[misc]
         if self._pass is not None:
             self._pass.cancel()
             self._pass = None
+
+    def summary(
+        self, *, padding: Any = None, delimiters: Any = None, progress: Progress | None = None
+    ) -> HeadSummary:
+        """What kind of head each is: one row for each (layer, head) of the source.
+
+        Kind, batch item and step are those shown now; padding, mask and positions are the map's, if
+        `padding` is left out. See `Capture.summary`, and `attnmap_widget.summary.measure` for what
+        each number is.
+        """
+        from .summarizing import of_explorer
+
+        return of_explorer(self, padding=padding, delimiters=delimiters, progress=progress)
 
     # -- files ----------------------------------------------------------------------------------
 

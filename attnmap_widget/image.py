@@ -60,7 +60,8 @@ class ImageAttention(anywidget.AnyWidget):
 
     opacity = t.Float(0.6, help="Of the colours over the picture, 0 to 1.").tag(sync=True)
     smooth = t.Bool(
-        False, help="Smooth between the middles of patches; the values are the blocks' all the same."
+        False,
+        help="Smooth between the middles of patches; the values are the blocks' all the same.",
     ).tag(sync=True)
     title = t.Unicode(None, allow_none=True, help="Caption; None: the map's.").tag(sync=True)
     error = t.Unicode(help="Why the row that is asked for could not be drawn, or empty.").tag(
@@ -290,4 +291,3 @@ def _to_wire(picture: pictures.Picture) -> dict[str, Any]:
     opaque = np.full((*picture.shape[:2], 1), 255, dtype=np.uint8)
     data = pixels.png(np.concatenate([picture, opaque], axis=2), photo=True)
     return {"data": data, "width": picture.shape[1], "height": picture.shape[0]}
-

@@ -108,17 +108,20 @@ def assembled(  # noqa: PLR0917 (the order of what is read)
     return out
 
 
-def assembled_mask(placed: list[Placed], head: int, batch: int) -> Tensor | None:
+def assembled_mask(
+    placed: list[Placed], head: int, batch: int, queries: slice = slice(None)
+) -> Tensor | None:
     """Where the masks allow a look, (queries, keys); keys that did not exist count as allowed."""
-    parts = [step.call.allowed(head, batch) for step in placed]
-    if all(part is None for part in parts):
-        return None
-    out = torch.ones(rows_of(placed), keys_of(placed), dtype=torch.bool)
-    for step, part in zip(placed, parts, strict=True):
+    wanted = span("queries", queries, rows_of(placed))
+    out: Tensor | None = None
+    for step in placed:
+        into, rows = _overlap(wanted, step.query, step.call.shape[2])
+        part = None if into is None else step.call.allowed(head, batch, rows)
         if part is not None:
+            if out is None:
+                out = torch.ones(len(wanted), keys_of(placed), dtype=torch.bool)
             skip = max(0, -step.key)
-            rows = slice(step.query, step.query + part.shape[0])
-            out[rows, step.key + skip : step.key + part.shape[1]] = part[:, skip:]
+            out[into, step.key + skip : step.key + part.shape[1]] = part[:, skip:]
     return out
 
 

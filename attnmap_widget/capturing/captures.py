@@ -16,6 +16,7 @@ from . import assemble, listening
 from .calls import AttentionCall, Head, as_index
 from .diagnose import nothing_captured
 from .gather import gathered
+from .layer_rows import LayerRows
 from .recorder import Recorder
 from .records import storage_bytes
 
@@ -233,6 +234,51 @@ class Capture:
         if len(calls) == 1:
             return calls[0].allowed(index, batch)  # type: ignore[arg-type]
         return assemble.assembled_mask(self._placed(calls, batch), index, batch)  # type: ignore[arg-type]
+
+    def rows(
+        self, layer: int, kind: str | None = None, batch: int = 0, step: int | None = None
+    ) -> LayerRows:
+        """All heads of one layer, to be read in bands of rows, with the positions of the rows."""
+        calls = self._steps(layer, kind, step)
+        if len(calls) > 1:
+            return LayerRows.assembled(self._placed(calls, batch), batch)
+        steps = self.find(layer, kind)
+        try:
+            placed = self._placed(steps, batch) if len(steps) > 1 else None
+        except ValueError:  # runs of their own, which have no place in a common sequence
+            placed = None
+        item = calls[0]._index("batch item", batch, calls[0].shape[0])
+        return LayerRows.single(calls[0], item, placed)
+
+    def summary(
+        self,
+        tokens: Any = None,
+        *,
+        kind: str | None = None,
+        batch: int = 0,
+        step: int | None = None,
+        padding: Any = None,
+        delimiters: Any = None,
+        query_offset: int | None = None,
+        progress: Callable[[float], None] | None = None,
+    ) -> Any:
+        """What kind of head each is: a `HeadSummary`, one row for each (layer, head).
+
+        tokens: of the keys, a list or a list for each batch item; needed for delimiters and for
+        what looks at repeated tokens. padding: bool (keys,) or (batch, keys), True = padding.
+        query_offset: the position of the first row, where the capture cannot know it. progress: is
+        told the share that is done. Each weight is read once, in bands of rows: nothing of (queries
+        × keys) is held. Layers without attention of this ``kind`` are left out.
+
+        What each number means: `summary.columns`. Raises as all reading does, and ShapeError for
+        tokens or padding of another length.
+        """
+        from attnmap_widget.summarizing import of_capture
+
+        return of_capture(
+            self, tokens, kind=kind, batch=batch, step=step, padding=padding,
+            delimiters=delimiters, query_offset=query_offset, progress=progress,
+        )  # fmt: skip
 
     def explore(self, tokens: Any = None, **options: Any) -> Any:
         """An AttentionExplorer of this capture: dropdowns for layer and head above a map."""

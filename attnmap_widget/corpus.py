@@ -1,0 +1,161 @@
+"""`summarize`: what kind of head is it, over many texts, in one process or on a Dask cluster."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from itertools import islice
+from typing import Any
+
+import torch
+
+from .moments import CorpusSummary, Moments
+from .running import run
+from .summary import HeadSummary
+
+_AT_ONCE = 8
+"""Inputs that go to a worker together."""
+
+
+def summarize(
+    model: torch.nn.Module | Callable[[], torch.nn.Module],
+    inputs: Iterable[Any],
+    *,
+    tokenizer: Any = None,
+    kind: str | None = None,
+    delimiters: Collection[Any] | None = None,
+    client: Any = None,
+) -> CorpusSummary:
+    """What kind of head each is, over many texts: mean, spread and count of each number.
+
+    Parameters
+    ----------
+    model:
+        A torch model, or a function without arguments that loads one. It runs in eval mode without
+        gradients, as `explore` does it.
+    inputs:
+        Strings (with `tokenizer`), mappings (`model(**inputs)`), tensors, tuples, or lists of
+        strings: one text or a batch each, such as a list or a DataLoader. They are gone through
+        once, one at a time. Padding by a mapping's `attention_mask` is left out. Each item of a
+        batch is one text, and each text counts the same, however long it is.
+    tokenizer:
+        Names the tokens of `input_ids`, without which there are no delimiters.
+    kind, delimiters:
+        As for `Capture.summary`.
+    client:
+        A `dask.distributed.Client`: the texts are spread over its workers, each of which loads the
+        model once, by calling `model`. The result is the same.
+
+    Raises
+    ------
+    TypeError
+        one text in place of many; strings without a tokenizer; a client with a model that is there
+        already, which every worker would have to be sent.
+    ValueError
+        no texts; texts in which the model has different heads.
+    CaptureError
+        no attention was seen.
+    """
+    if isinstance(inputs, (str, bytes, Mapping, torch.Tensor)):
+        raise TypeError(f"inputs: got one {type(inputs).__name__}, expected many; give a list")
+    options = {"tokenizer": tokenizer, "kind": kind, "delimiters": delimiters}
+    if client is None:
+        loaded = model if isinstance(model, torch.nn.Module) else model()
+        return _part(loaded, inputs, options).summary()
+    if isinstance(model, torch.nn.Module):
+        raise TypeError("summarize: on a cluster each worker loads the model: give a function")
+    return _spread(model, inputs, options, client).summary()
+
+
+def _part(model: torch.nn.Module, inputs: Iterable[Any], options: dict[str, Any]) -> Moments:
+    found = Moments()
+    for given in inputs:
+        for summary in _texts(model, given, **options):
+            found.add(summary)
+    return found
+
+
+def _texts(
+    model: torch.nn.Module,
+    given: Any,
+    *,
+    tokenizer: Any,
+    kind: str | None,
+    delimiters: Collection[Any] | None,
+) -> Iterator[HeadSummary]:
+    """One summary for each text of one run of the model."""
+    if isinstance(given, str) or (isinstance(given, list) and isinstance(given[0], str)):
+        if tokenizer is None:
+            raise TypeError("summarize: strings need tokenizer=…; or give the model's inputs")
+        texts = [given] if isinstance(given, str) else given
+        given = tokenizer(texts, return_tensors="pt", padding=len(texts) > 1)
+    given = _moved(given, next(model.parameters(), torch.empty(0)).device)
+    cap = run(model, given)
+    # Which ids the keys are; of several kinds it must be said which is meant.
+    decoder = "decoder_" if kind == "decoder" else ""
+    ids = _ids(given, f"{decoder}input_ids")
+    mask = given.get(f"{decoder}attention_mask") if isinstance(given, Mapping) else None
+    layer = next(layer for layer in cap.layers if kind is None or kind in cap.kinds(layer))
+    for item in range(cap.batch_size(layer, kind)):
+        tokens = None if ids is None else ids[item].tolist()
+        if tokens is not None and tokenizer is not None:
+            tokens = tokenizer.convert_ids_to_tokens(tokens)
+        padding = None if mask is None else (mask[item] == 0).cpu()
+        yield cap.summary(tokens, kind=kind, batch=item, padding=padding, delimiters=delimiters)
+
+
+def _ids(given: Any, name: str) -> torch.Tensor | None:
+    """(texts, tokens) ids, where the model takes such."""
+    ids = given.get(name) if isinstance(given, Mapping) else given
+    if not isinstance(ids, torch.Tensor) or ids.ndim != 2 or ids.is_floating_point():
+        return None
+    return ids
+
+
+def _moved(given: Any, device: torch.device) -> Any:
+    if isinstance(given, torch.Tensor):
+        return given.to(device)
+    if isinstance(given, Mapping):
+        return {name: _moved(value, device) for name, value in given.items()}
+    return tuple(_moved(value, device) for value in given) if isinstance(given, tuple) else given
+
+
+# -- on a cluster -----------------------------------------------------------------------------
+
+_LOADED: dict[str, torch.nn.Module] = {}
+"""In a worker: the model of the run it last took part in."""
+_ONE_RUN = threading.Lock()
+"""A worker may have threads; a run changes the model's mode for its time."""
+
+
+def _spread(
+    factory: Callable[[], torch.nn.Module],
+    inputs: Iterable[Any],
+    options: dict[str, Any],
+    client: Any,
+) -> Moments:
+    """Parts to the workers, a few ahead; merged in order, so that the sums are always the same."""
+    run_id, found = uuid.uuid4().hex, Moments()
+    common = client.scatter((factory, options), broadcast=True, hash=False)
+    remaining, waiting = iter(inputs), deque[Any]()
+    ahead = 2 * max(1, sum(client.nthreads().values()))
+    try:
+        while True:
+            while len(waiting) < ahead and (part := list(islice(remaining, _AT_ONCE))):
+                waiting.append(client.submit(_on_worker, run_id, common, part, pure=False))
+            if not waiting:
+                return found
+            found.merge(waiting.popleft().result())
+    finally:
+        client.cancel([*waiting])
+
+
+def _on_worker(run_id: str, common: tuple[Any, dict[str, Any]], inputs: list[Any]) -> Moments:
+    factory, options = common
+    with _ONE_RUN:
+        if run_id not in _LOADED:
+            _LOADED.clear()
+            _LOADED[run_id] = factory()
+        return _part(_LOADED[run_id], inputs, options)

@@ -1,0 +1,151 @@
+"""From captures and explorers to a `HeadSummary`: head after head, each in bands of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Any
+
+from . import captions
+from .errors import ShapeError
+from .measuring import Measuring, bands, measure
+from .passes import Progress
+from .places import Places
+from .sources import CaptureSource
+from .states import forbidden_cells
+from .summary import HeadSummary
+from .weights import BoolGrid, shape_of
+
+if TYPE_CHECKING:
+    from .capturing import Capture
+    from .checked import Options
+    from .explorer import AttentionExplorer
+
+
+def of_capture(
+    cap: Capture,
+    tokens: Any = None,
+    *,
+    kind: str | None = None,
+    batch: int = 0,
+    step: int | None = None,
+    padding: Any = None,
+    delimiters: Collection[Any] | None = None,
+    query_offset: int | None = None,
+    progress: Progress | None = None,
+) -> HeadSummary:
+    """See `Capture.summary`."""
+    tokens = captions.listed(tokens)
+    layers = [layer for layer in cap.layers if kind is None or kind in cap.kinds(layer)]
+    if not layers:
+        cap.find(cap.layers[0], kind)  # it says which there are
+    if len(getattr(padding, "shape", ())) == 2:
+        padding = padding[batch]
+    tell = _Told(progress, sum(cap.heads(layer, kind) for layer in layers))
+    rows = []
+    for layer in layers:
+        part = cap.rows(layer, kind, batch, step)
+        keys = captions._of_item(tokens, batch)
+        if keys is not None and cap.steps(layer, kind) > 1 and not part.call.cross:
+            keys = _generated(keys, part.key_offset, part.shape[1], one_step=step is not None)
+        offset = part.query_offset if query_offset is None else query_offset
+        places = Places.of(
+            part.shape,
+            keys,
+            padding=padding,
+            delimiters=delimiters,
+            query_offset=offset,
+            key_offset=part.key_offset,
+            cross=part.call.cross,
+        )
+        for head in range(cap.heads(layer, kind)):
+            measuring = Measuring(places)
+            for band in bands(part.shape):
+                allowed = part.allowed(head, band)
+                mask = None if allowed is None else allowed.numpy()
+                measuring.add(band, part.weights(head, band).numpy(), mask)
+                tell(band.stop / part.shape[0])
+            rows.append({"layer": layer, "head": head, **measuring.result()})
+    return HeadSummary.from_rows(rows)
+
+
+def _generated(tokens: list[Any], start: int, keys: int, *, one_step: bool) -> list[Any]:
+    """The keys' part of a generation's tokens: a sliding cache begins later than they do.
+
+    What comes after one step is not in it; after all of them it is at most the token that was
+    generated last and never looked.
+    """
+    there = tokens[start:]
+    return there[:keys] if one_step or len(there) == keys + 1 else there
+
+
+def of_explorer(
+    explorer: AttentionExplorer,
+    *,
+    padding: Any = None,
+    delimiters: Collection[Any] | None = None,
+    progress: Progress | None = None,
+) -> HeadSummary:
+    """See `AttentionExplorer.summary`."""
+    source, choice = explorer._source, explorer._choice
+    options = explorer.map._checked.options
+    if padding is None and options.padding is not None:
+        keys, queries = options.padding
+        padding = keys if queries is None else (keys, queries)
+    tokens = explorer._queries if choice.kind == "decoder" else explorer._tokens
+    if isinstance(source, CaptureSource):
+        return of_capture(
+            source.capture,
+            tokens,
+            kind=choice.kind,
+            batch=choice.batch,
+            step=choice.step,
+            padding=padding,
+            delimiters=delimiters,
+            progress=progress,
+        )
+    rows_of = explorer._queries
+    placed = options.causal or options.query_offset > 0
+    heads = [
+        choice._replace(layer=layer, head=head)
+        for layer in source.layers
+        for head in range(source.offer(layer, choice.kind).heads)
+    ]
+    tell, rows = _Told(progress, len(heads)), []
+    for here in heads:
+        weights = source.read(here, held=True).weights
+        shape = shape_of(weights)
+        numbers = measure(
+            weights,
+            None if tokens is None else captions.labels(source, here, shape, tokens, rows_of)[0],
+            mask=_mask(options, shape),
+            padding=padding,
+            delimiters=delimiters,
+            query_offset=options.query_offset if placed else None,
+            # Rows with tokens of their own are of another sequence, unless it is said where.
+            cross=rows_of is not None and not placed,
+        )
+        tell(1)
+        rows.append({"layer": here.layer, "head": here.head, **numbers})
+    return HeadSummary.from_rows(rows)
+
+
+def _mask(options: Options, shape: tuple[int, ...]) -> BoolGrid | None:
+    """Where the map's options let a query look."""
+    if options.mask is not None and options.mask.shape != shape:
+        raise ShapeError(f"mask: got shape {options.mask.shape}, a head has {shape}")
+    forbidden = forbidden_cells(
+        shape, mask=options.mask, causal=options.causal, query_offset=options.query_offset
+    )
+    return None if forbidden is None else ~forbidden
+
+
+class _Told:
+    """Progress over all heads, from that of one head after the other."""
+
+    def __init__(self, progress: Progress | None, heads: int) -> None:
+        self._progress, self._heads, self._done = progress, heads, 0
+
+    def __call__(self, of_head: float) -> None:
+        if self._progress is not None:
+            self._progress((self._done + of_head) / self._heads)
+        self._done += of_head == 1

@@ -1,0 +1,223 @@
+"""Head summaries over many texts: mean, spread, count; the same from parts and a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from capture_support import bert_config, build, t5_config, token_ids
+from corpus_support import load
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from torch.utils.data import DataLoader
+
+from attnmap_widget import CaptureError, capture, summarize
+from attnmap_widget.moments import Moments
+from attnmap_widget.summary import COLUMNS, HeadSummary
+
+WORDS = ["[PAD]", "the", "cat", "sat", "on", "a", "mat", "."]
+TEXTS = ["the cat sat on a mat .", "a cat .", "the mat the cat", "on", "a a a a a cat sat ."]
+
+
+class Tokenizer:
+    """The part of a tokenizer that `summarize` needs."""
+
+    def __call__(
+        self, texts: list[str], return_tensors: str, padding: bool
+    ) -> dict[str, torch.Tensor]:
+        assert return_tensors == "pt"
+        ids = [[WORDS.index(word) for word in text.split()] for text in texts]
+        longest = max(map(len, ids))
+        assert padding == (len(texts) > 1)
+        padded = torch.tensor([[*row, *[0] * (longest - len(row))] for row in ids])
+        return {"input_ids": padded, "attention_mask": (padded != 0).long()}
+
+    def convert_ids_to_tokens(self, ids: list[int]) -> list[str]:
+        return [WORDS[index] for index in ids]
+
+
+def bert() -> Any:
+    torch.set_num_threads(1)
+    return build("BertModel", bert_config())
+
+
+def one_by_one(model: Any) -> list[HeadSummary]:
+    found = []
+    for text in TEXTS:
+        inputs = Tokenizer()([text], return_tensors="pt", padding=False)
+        with torch.no_grad(), capture(model) as cap:
+            model(**inputs)
+        found.append(cap.summary(text.split()))
+    return found
+
+
+def test_mean_spread_and_count_are_those_of_the_texts() -> None:
+    model = bert().train()
+    summary = summarize(model, iter(TEXTS), tokenizer=Tokenizer())
+    assert model.training
+    alone = one_by_one(model.eval())
+    assert summary.texts == 5
+    assert len(summary) == 6
+    for name in COLUMNS:
+        numbers = np.stack([text[name] for text in alone])
+        there = ~np.isnan(numbers)
+        assert_array_equal(summary.count[name], there.sum(0))
+        for column in np.flatnonzero(there.any(0)):
+            own = numbers[there[:, column], column]
+            assert_allclose(summary[name][column], own.mean(), rtol=1e-12)
+            if len(own) > 1:
+                assert_allclose(summary.std[name][column], own.std(ddof=1), rtol=1e-9, atol=1e-14)
+    assert_array_equal(summary.count["delimiters"], 3)
+    assert_array_equal(summary.count["previous"], 4)  # "on" is alone
+    assert_array_equal(summary.count["duplicate"], 2)
+    assert_array_equal(summary.count["padding"], 0)
+    assert np.isnan(summary["padding"]).all()
+
+
+def test_padding_of_a_batch_is_left_out() -> None:
+    model = bert()
+    alone = summarize(model, TEXTS, tokenizer=Tokenizer())
+    batches = [TEXTS[:2], TEXTS[2:]]  # lists of strings
+    loader = DataLoader(TEXTS, batch_size=3, collate_fn=_encoded)
+    for inputs in (batches, loader):
+        together = summarize(model, inputs, tokenizer=Tokenizer())
+        assert together.texts == 5
+        for name in set(COLUMNS) - {"padding"}:
+            assert_array_equal(together.count[name], alone.count[name])
+            assert_allclose(together[name], alone[name], atol=1e-6)
+            assert_allclose(together.std[name], alone.std[name], atol=1e-5)
+
+
+def _encoded(texts: list[str]) -> dict[str, torch.Tensor]:
+    return Tokenizer()(texts, return_tensors="pt", padding=True)
+
+
+class OneLayer(torch.nn.Module):
+    """Attention over what has no ids."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.attention = torch.nn.MultiheadAttention(12, 3, batch_first=True)
+
+    def forward(self, given: torch.Tensor) -> torch.Tensor:
+        return self.attention(given, given, given)[0]
+
+
+def test_ids_are_tokens_enough_for_repeats() -> None:
+    ids = token_ids(2, 9)
+    ids[:, 6:] = ids[:, :3]
+    summary = summarize(bert(), [ids])
+    assert summary.texts == 2
+    assert_array_equal(summary.count["induction"], 2)
+    floats = summarize(OneLayer(), [torch.randn(2, 9, 12)])
+    assert floats.texts == 2
+    assert_array_equal(floats.count["previous"], 2)
+    assert_array_equal(floats.count["induction"], 0)
+
+
+def test_of_several_kinds_one_is_chosen() -> None:
+    model = build("T5ForConditionalGeneration", t5_config())
+    inputs = {"input_ids": token_ids(2, 6), "decoder_input_ids": token_ids(2, 4, seed=8)}
+    inputs["decoder_input_ids"][:, 3] = inputs["decoder_input_ids"][:, 0]
+    inputs["attention_mask"] = torch.tensor([[1] * 6, [1, 1, 1, 1, 0, 0]])
+    decoder = summarize(model, [inputs], kind="decoder")
+    assert_array_equal(decoder.count["duplicate"], 2)
+    cross = summarize(model, [inputs], kind="cross")
+    assert_array_equal(cross.count["diagonal"], 0)
+    assert_array_equal(cross.count["padding"], 1)
+    with pytest.raises(ValueError, match="several kinds"):
+        summarize(model, [inputs])
+
+
+def test_what_makes_no_table_is_refused() -> None:
+    model = bert()
+    with pytest.raises(TypeError, match="one str"):
+        summarize(model, "the cat", tokenizer=Tokenizer())
+    with pytest.raises(TypeError, match="tokenizer"):
+        summarize(model, ["the cat"])
+    with pytest.raises(ValueError, match="no texts"):
+        summarize(model, [])
+    with pytest.raises(CaptureError, match="no attention"):
+        summarize(torch.nn.Linear(3, 3), [torch.randn(2, 3)])
+    with pytest.raises(TypeError, match="give a function"):
+        summarize(model, ["the cat"], tokenizer=Tokenizer(), client=object())
+    moments = Moments()
+    moments.add(HeadSummary([0], [0], {"entropy": [1.0]}))
+    with pytest.raises(ValueError, match="text 1: the model has other heads"):
+        moments.add(HeadSummary([0, 0], [0, 1], {"entropy": [1.0, 2.0]}))
+
+
+def test_sorted_and_as_a_frame_spread_and_count_go_along() -> None:
+    moments = Moments()
+    for entropy in ([1.0, 5.0, np.nan], [3.0, 7.0, 1.0]):
+        moments.add(HeadSummary([0, 0, 2], [0, 1, 0], {"entropy": entropy}))
+    table = moments.summary().sorted("entropy")
+    assert_array_equal(table["entropy"], [6, 2, 1])
+    assert_allclose(table.std["entropy"], [2**0.5, 2**0.5, np.nan])
+    assert_array_equal(table.count["entropy"], [2, 2, 1])
+    frame = table.to_pandas()
+    assert list(frame.columns) == ["layer", "head", "entropy", "entropy_std", "entropy_count"]
+    assert frame["entropy_count"].tolist() == [2, 2, 1]
+
+
+NUMBERS = st.lists(
+    st.lists(st.one_of(st.floats(-50, 50), st.just(np.nan)), min_size=2, max_size=2),
+    min_size=1,
+    max_size=12,
+)
+
+
+@given(NUMBERS, st.lists(st.integers(0, 12), max_size=3))
+def test_parts_merge_as_if_one_had_seen_all(texts: list[list[float]], cuts: list[int]) -> None:
+    def taken(part: list[list[float]]) -> Moments:
+        found = Moments()
+        for numbers in part:
+            found.add(HeadSummary([1, 1], [0, 1], {"distance": numbers}))
+        return found
+
+    ends = [0, *sorted(cuts), len(texts)]
+    merged = Moments()
+    for start, end in pairwise(ends):
+        merged.merge(taken(texts[start:end]))
+    whole, parts = taken(texts).summary(), merged.summary()
+    assert parts.texts == len(texts)
+    assert_array_equal(parts.count["distance"], whole.count["distance"])
+    assert_allclose(parts["distance"], whole["distance"], rtol=1e-12, atol=1e-12)
+    assert_allclose(parts.std["distance"], whole.std["distance"], rtol=1e-6, atol=1e-6)
+    numbers = np.array(texts)
+    there = ~np.isnan(numbers)
+    for head in (0, 1):
+        own = numbers[there[:, head], head]
+        if len(own):
+            assert_allclose(whole["distance"][head], own.mean(), atol=1e-12)
+
+
+@pytest.fixture
+def client() -> Iterator[Any]:
+    from dask.distributed import Client, LocalCluster
+
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+        Client(cluster) as client,
+    ):
+        yield client
+
+
+def test_a_cluster_gives_the_same_table(client: Any) -> None:
+    random = torch.Generator().manual_seed(4)
+    texts = [torch.randint(9, (1 + i % 2, 2 + i % 6), generator=random) for i in range(37)]
+    alone = summarize(load, texts)
+    spread = summarize(load, iter(texts), client=client)
+    assert spread.texts == alone.texts == 37 + 18
+    assert len(spread) == 8
+    for name in COLUMNS:
+        assert_array_equal(spread.count[name], alone.count[name])
+        assert_allclose(spread[name], alone[name], rtol=1e-12, atol=1e-12)
+        assert_allclose(spread.std[name], alone.std[name], rtol=1e-9, atol=1e-12)
+    with pytest.raises(IndexError, match="index out of range"):
+        summarize(load, [*texts, torch.tensor([[1, 70]])], client=client)
