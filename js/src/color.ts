@@ -46,6 +46,7 @@ export type Palette = Int32Array;
 /** As given; in a dark theme a sequential ramp is turned so that zero is its dark end. */
 export function paletteOf(colors: WireColors, dark: boolean): Palette {
 	const ramp = bytesOf(colors.ramp);
+	if (ramp.length !== 768) throw new RangeError(`${ramp.length} bytes of colours, not 768`);
 	const triple = (i: number): Rgb => [ramp[3 * i] ?? 0, ramp[3 * i + 1] ?? 0, ramp[3 * i + 2] ?? 0];
 	const turned = dark && !colors.diverging && luminance(triple(0)) > luminance(triple(255));
 	return Int32Array.from({ length: 256 }, (_, i) => pack(triple(turned ? 255 - i : i)));

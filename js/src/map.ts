@@ -18,6 +18,7 @@ import { keepKeysInMenus } from "./menus";
 import { createMinimap } from "./minimap";
 import type { Model, State } from "./model";
 import { createNavigation } from "./navigation";
+import { createNotices } from "./notices";
 import { drawOverlay, drawReadout, drawTip } from "./overlay";
 import { baseLayer, colorAt, type Scene, topLayer } from "./scene";
 import { createStrip, STRIP_LIMIT } from "./strip";
@@ -25,7 +26,7 @@ import { detectTheme, type Theme, watchTheme } from "./theme";
 import { isPooled } from "./tile";
 import { createTiles } from "./tiles";
 import { createTop } from "./top";
-import { buildView, line } from "./view";
+import { buildView } from "./view";
 
 const TOO_SMALL = ["cells are too small to write values in"];
 
@@ -42,6 +43,7 @@ export function createMap(host: HTMLElement, model: Model, signal: AbortSignal):
 	const strip = createStrip(view.strip, signal);
 	const top = createTop(view.top, signal);
 	const tiles = createTiles(model);
+	const notices = createNotices(view, model, signal);
 	let family = "";
 	let font = 13;
 	let measure: Measure = () => 0;
@@ -78,19 +80,37 @@ export function createMap(host: HTMLElement, model: Model, signal: AbortSignal):
 	function frame(now: number): void {
 		pending = 0;
 		if (width <= 0 || signal.aborted) return;
-		refresh(now);
-		if (scene === null) return;
-		navigation.followPointer(scene);
-		emphasize(scene);
+		const failed = [() => refresh(now), () => scene && pointAt(scene)].map(attempt);
+		const { whole, detail } = tiles.faults;
+		notices.problem(whole ?? detail ?? failed.find(Boolean) ?? null);
 		if (camera.moving()) schedule();
+	}
+
+	/** Whatever a host delivers, the frames go on, and what was drawn can be read. */
+	function attempt(run: () => void): string | null {
+		try {
+			run();
+			return null;
+		} catch (failure) {
+			return `the map could not be drawn (${String(failure)})`;
+		}
+	}
+
+	function pointAt(current: Scene): void {
+		navigation.followPointer(current);
+		emphasize(current);
 	}
 
 	/** Brings the scene up to date with the traits; draws only what depends on what has changed. */
 	function refresh(now: number): void {
 		const colors = model.get("_colors");
-		if (stale.tile) stale.paint = tiles.refresh() || stale.paint;
+		if (stale.tile) {
+			stale.paint = tiles.refresh() || stale.paint;
+			notices.awaitDetail(tiles);
+		}
 		const tile = tiles.whole();
-		if (!tile || !colors) return;
+		// Tokens and colours came with the weights: those of other weights are not put on these.
+		if (!tile || !colors || tiles.faults.whole !== null) return;
 		stale.layout ||= size !== tile.size.join();
 		size = tile.size.join();
 		camera.fit(tile.size);
@@ -195,8 +215,6 @@ export function createMap(host: HTMLElement, model: Model, signal: AbortSignal):
 	react(["_colors", "show_values"], () => invalidate({ paint: true }));
 	react(["title"], () => invalidate({ view: true }));
 	react(["hover", "selection", "_top"], schedule);
-	react(["error"], () => line(view.error, model.get("error") ?? ""));
-	react(["status"], () => line(view.status, model.get("status") ?? ""));
 	react(["_checks"], () => drawChecks(view.checks, model.get("_checks") ?? []));
 	let extra: string[] = [];
 	react(["class_name"], () => {

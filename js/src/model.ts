@@ -95,13 +95,16 @@ export interface State {
 	_checks: string[];
 }
 
+/** The second, where there are kernels that restart: this model has no other end any more. */
+export type ModelEvent = `change:${keyof State}` | "comm_live_update";
+
 /** The host's side of the widget protocol: all that this front end asks of it. */
 export interface Model {
 	get<K extends keyof State>(name: K): State[K];
 	set<K extends keyof State>(name: K, value: State[K]): void;
 	save_changes(): void;
-	on(event: `change:${keyof State}`, callback: () => void): void;
-	off(event: `change:${keyof State}`, callback: () => void): void;
+	on(event: ModelEvent, callback: () => void): void;
+	off(event: ModelEvent, callback: () => void): void;
 }
 
 export function sameWindow(a: Window | null, b: Window | null): boolean {
