@@ -40,6 +40,7 @@ class Options:
     exclude_keys: tuple[int, ...] = ()
     query_offset: int = 0
     not_yet: BoolGrid | None = None
+    softmax: bool = True
     selection: Cell | None = None
     hover: Cell | None = None
     viewport: Window | None = None
@@ -95,7 +96,7 @@ GRID_INPUTS = ("tokens", "queries", "weights")
 _STATE_OPTIONS = ("mask", "causal", "padding", "query_offset", "not_yet")
 _COLOR_OPTIONS = ("scheme", "color_range", "color_scale", "clip_percentile", "exclude_keys")
 _PLACE_OPTIONS = ("selection", "hover", "viewport")
-INPUTS = (*GRID_INPUTS, *_STATE_OPTIONS, *_COLOR_OPTIONS, *_PLACE_OPTIONS)
+INPUTS = (*GRID_INPUTS, *_STATE_OPTIONS, "softmax", *_COLOR_OPTIONS, *_PLACE_OPTIONS)
 
 
 _MOST_CELLS = 1 << 32
@@ -127,7 +128,10 @@ def check(before: Checked | None, changes: Mapping[str, Any]) -> Checked:
     elif before is None or not touched.isdisjoint((*GRID_INPUTS, *_STATE_OPTIONS)):
         grid = replace(grid, states=_states(grid, options))
     kept = before if before is not None and grid is before.grid else None
-    found = kept.checks if kept else tuple(grid.checks(causal=options.causal))
+    if kept and options.softmax == kept.options.softmax:
+        found = kept.checks
+    else:
+        found = tuple(grid.checks(causal=options.causal, softmax=options.softmax))
     tile = kept.tile if kept else grid.tile()
     if kept and options.viewport == kept.options.viewport:
         detail = kept.detail
@@ -219,14 +223,14 @@ def accept_options(
 ) -> dict[str, Any]:
     """The options among `changes` in their accepted form, for a grid of `shape`; raises if none."""
     accepted: dict[str, Any] = {}
-    for name in (*_STATE_OPTIONS, *_COLOR_OPTIONS, *_PLACE_OPTIONS):
+    for name in (*_STATE_OPTIONS, "softmax", *_COLOR_OPTIONS, *_PLACE_OPTIONS):
         if name not in changes:
             continue
         given = changes[name]
         match name:
             case "mask" | "not_yet":
                 value: Any = None if given is None else accept_bool(name, given, shape)
-            case "causal":
+            case "causal" | "softmax":
                 value = _flag(name, given)
             case "padding":
                 value = None if given is None else _padding(given, shape, one_list=one_list)

@@ -90,9 +90,9 @@ class ArrayGrid:
         """One a row."""
         return reading.leans(self.values, self.states)
 
-    def checks(self, *, causal: bool) -> list[str]:
+    def checks(self, *, causal: bool, softmax: bool) -> list[str]:
         """Sentences on what looks wrong."""
-        return reading.checks(self.values, self.states, causal=causal)
+        return reading.checks(self.values, self.states, causal=causal, softmax=softmax)
 
     def largest_keys(self, query: int, count: int) -> tuple[NDArray[np.int64], FloatGrid]:
         """The largest weights of that row and their keys, in falling order."""
@@ -190,11 +190,11 @@ class LongGrid:
             )
         ]
 
-    def checks(self, *, causal: bool) -> list[str]:
+    def checks(self, *, causal: bool, softmax: bool) -> list[str]:
         """Sentences on what looks wrong."""
         if self.survey.read < 1:
             return []  # a first look is no ground to find fault on
-        return reading.check_long(self.survey.row_sums, self.survey.lean_weights)
+        return reading.check_long(self.survey.row_sums, self.survey.lean_weights, softmax=softmax)
 
     def largest_keys(self, query: int, count: int) -> tuple[NDArray[np.int64], FloatGrid]:
         """The largest weights of that row and their keys, in falling order."""

@@ -127,6 +127,10 @@ class AttentionMap(FileMethods, anywidget.AnyWidget):
     )
     exclude_keys = _Input(help="Key indices left out of the colour range.")
     query_offset = _Input(help="Position of row 0 in the sequence.")
+    softmax = _Input(
+        help="False: weights of any sign and sum, as differences and norms are; not checked as "
+        "a softmax is."
+    )
     not_yet = _Input(help="bool (queries, keys), True = the key did not exist at that step.")
 
     _detail = t.Any(None).tag(

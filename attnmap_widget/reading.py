@@ -52,17 +52,23 @@ def largest_keys(
     return keys, values[keys]
 
 
-def checks(values: FloatGrid, states: StateGrid, *, causal: bool = False) -> list[str]:
-    """Sentences on what looks wrong with a (queries, keys) grid; empty when nothing does."""
+def checks(
+    values: FloatGrid, states: StateGrid, *, causal: bool = False, softmax: bool = True
+) -> list[str]:
+    """Sentences on what looks wrong with a (queries, keys) grid; empty when nothing does.
+
+    Without `softmax` the weights may be of any sign and sum, as norms and differences are.
+    """
     found = []
     weights = values[counted(states)]
     negative = weights[weights < 0]
-    if negative.size:
+    if negative.size and softmax:
         found.append(
             f"{_count(negative.size, 'weight')} below 0 (lowest {negative.min():.2f}): scores "
             "before softmax, or a difference?"
         )
-    found += _check_sums(values, states, negative=bool(negative.size))
+    if softmax:
+        found += _check_sums(values, states, negative=bool(negative.size))
     leaked = leaks(values, states)
     if leaked.any():
         where = "above the diagonal" if causal else "where the query cannot look"
@@ -74,7 +80,7 @@ def checks(values: FloatGrid, states: StateGrid, *, causal: bool = False) -> lis
     hopeless = np.flatnonzero((states == State.NO_VALID_KEY).any(axis=1))
     if hopeless.size:
         found.append(f"{_count(hopeless.size, 'row')} with no valid key (NaN): {_some(hopeless)}")
-    if _all_uniform(values, states):
+    if softmax and _all_uniform(values, states):
         found.append(
             "all rows are uniform, as in a model that was not trained or whose weights were not "
             "loaded"
@@ -110,13 +116,13 @@ def _check_sums(values: FloatGrid, states: StateGrid, *, negative: bool) -> list
     return [f"{rows} sum to less than 1 ({spread}): a sink, dropout, or keys that are not shown?"]
 
 
-def check_long(sums: NDArray[np.float64], largest: FloatGrid) -> list[str]:
+def check_long(sums: NDArray[np.float64], largest: FloatGrid, *, softmax: bool = True) -> list[str]:
     """Sentences on a grid that is known by its rows: (queries,) sums and largest weights."""
     found = []
     hopeless = np.flatnonzero(np.isnan(largest))
     sums = sums[~np.isnan(largest)]
     off = np.abs(sums - 1) > _SUM_TOLERANCE
-    if off.any():
+    if off.any() and softmax:
         spread = f"{sums[off].min():.2f} to {sums[off].max():.2f}"
         rows = f"{int(off.sum())} of {_count(sums.size, 'row')}"
         found.append(f"{rows} do not sum to 1 ({spread}): a sink, or keys that are not shown?")
