@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .combined import layers_of, offer
 from .sources import Choice, Extraction, Source, StackSource
 from .weights import BoolGrid
 
@@ -14,24 +15,59 @@ from .weights import BoolGrid
 def title(source: Source, choice: Choice, seen: Extraction | None, caption: str) -> str:
     """Which head is shown, and over how many a mean or maximum was taken."""
     parts = [caption] if caption else []
-    offer = source.offer(choice.layer, choice.kind)
-    if source.named_layers:
+    if choice.measure != "weights":
+        parts.append("‖αv‖")
+    there = offer(source, choice.layer, choice.kind)
+    if source.named_layers and not isinstance(choice.layer, str):
         parts.append(f"Layer {choice.layer}")
-    if choice.kind is not None and len(offer.kinds) > 1:
+    if choice.kind is not None and len(there.kinds) > 1:
         parts.append(choice.kind)
-    if isinstance(choice.head, str):
-        used = offer.heads if seen is None else seen.heads[0]
-        of = offer.heads if used == offer.heads else f"{used} of {offer.heads}"
+    if isinstance(choice.layer, str):
+        parts.append(_over_layers(source, choice, seen))
+    elif isinstance(choice.head, str):
+        used = there.heads if seen is None else seen.heads[0]
+        of = there.heads if used == there.heads else f"{used} of {there.heads}"
         parts.append(f"{choice.head} of {of} heads")
     else:
         parts.append(f"Head {choice.head}")
-    if offer.windows is not None:
-        parts.append(f"Window {offer.item_labels[choice.batch]}")
-    elif offer.items > 1:
+    if there.windows is not None:
+        parts.append(f"Window {there.item_labels[choice.batch]}")
+    elif there.items > 1:
         parts.append(f"item {choice.batch}")
     if choice.step is not None:
         parts.append(f"step {choice.step}")
     return " · ".join(parts)
+
+
+def _over_layers(source: Source, choice: Choice, seen: Extraction | None) -> str:
+    """What was taken over how many layers and heads."""
+    layers = layers_of(source, choice.kind)
+    counts = [source.offer(layer, choice.kind).heads for layer in layers]
+    heads = f"{counts[0]}" if len(set(counts)) == 1 else f"{min(counts)} to {max(counts)}"
+    alone = counts == [1] * len(counts)
+    if choice.layer == "rollout":
+        text = f"rollout of layers {_numbers(layers)}"
+        return text if alone else f"{text}, {choice.head} of {heads} heads"
+    text = f"{choice.layer} of {len(layers)} layers"
+    if not alone and choice.head != choice.layer:
+        return f"{text}, {choice.head} of {heads} heads"
+    text = text if alone else f"{text} × {heads} heads"
+    used, given = (1, 1) if seen is None else seen.heads
+    return text if used == given else f"{text}, {used} of {given} maps have weights"
+
+
+def _numbers(layers: Sequence[int]) -> str:
+    """0–5, or each of them where some are missing in between."""
+    if len(layers) > 1 and list(layers) == list(range(layers[0], layers[-1] + 1)):
+        return f"{layers[0]}–{layers[-1]}"
+    return ", ".join(map(str, layers))
+
+
+def is_softmax(choice: Choice) -> bool:
+    """Whether rows should sum to 1: not those of norms, nor of a maximum unless rolled out."""
+    if choice.measure != "weights":
+        return False
+    return choice.layer == "rollout" or "max" not in (choice.layer, choice.head)
 
 
 def labels(
@@ -59,7 +95,7 @@ def labels(
         )
     if kind in ("encoder", "decoder"):
         tokens, queries = (tokens if kind == "encoder" else queries), None
-    if source.offer(choice.layer, choice.kind).steps > 1:
+    if offer(source, choice.layer, choice.kind).steps > 1:
         return _generated(tokens, choice.step, rows, keys)
     if tokens is None:
         return range(keys), None if rows == keys else range(rows), ""
@@ -86,7 +122,7 @@ def not_yet(weights: Any) -> BoolGrid:
 
 def _one_list(source: Source, choice: Choice, tokens: Any) -> str:
     """A word on labels that may be those of another batch item."""
-    items = source.offer(choice.layer, choice.kind).items
+    items = offer(source, choice.layer, choice.kind).items
     if items == 1 or tokens is None or isinstance(tokens[0], (list, tuple)):
         return ""
     return f"one list of tokens labels all {items} items; for their own give a list of lists"

@@ -43,6 +43,7 @@ class Options:
     positions: tuple[IntArray | None, IntArray | None] | None = None
     """(keys, queries); None: the index, of rows from `query_offset` on."""
     not_yet: BoolGrid | None = None
+    softmax: bool = True
     selection: Cell | None = None
     hover: Cell | None = None
     viewport: Window | None = None
@@ -108,7 +109,14 @@ _STATE_OPTIONS = ("mask", "causal", "padding", "query_offset", "not_yet")
 _AXIS_OPTIONS = ("positions", "query_title", "key_title")
 _COLOR_OPTIONS = ("scheme", "color_range", "color_scale", "clip_percentile", "exclude_keys")
 _PLACE_OPTIONS = ("selection", "hover", "viewport")
-INPUTS = (*GRID_INPUTS, *_STATE_OPTIONS, *_AXIS_OPTIONS, *_COLOR_OPTIONS, *_PLACE_OPTIONS)
+INPUTS = (
+    *GRID_INPUTS,
+    *_STATE_OPTIONS,
+    "softmax",
+    *_AXIS_OPTIONS,
+    *_COLOR_OPTIONS,
+    *_PLACE_OPTIONS,
+)
 
 
 _MOST_CELLS = 1 << 32
@@ -154,10 +162,10 @@ def check(before: Checked | None, changes: Mapping[str, Any]) -> Checked:
     ):
         grid = replace(grid, states=_states(grid, options, named))
     kept = before if before is not None and grid is before.grid else None
-    if kept and named is kept.axes:
+    if kept and named is kept.axes and options.softmax == kept.options.softmax:
         found = kept.checks
     else:
-        found = tuple(grid.checks(causal=options.causal, axes=named))
+        found = tuple(grid.checks(causal=options.causal, axes=named, softmax=options.softmax))
     tile = kept.tile if kept else grid.tile()
     if kept and options.viewport == kept.options.viewport:
         detail = kept.detail
@@ -250,14 +258,14 @@ def accept_options(
 ) -> dict[str, Any]:
     """The options among `changes` in their accepted form, for a grid of `shape`; raises if none."""
     accepted: dict[str, Any] = {}
-    for name in (*_STATE_OPTIONS, *_AXIS_OPTIONS, *_COLOR_OPTIONS, *_PLACE_OPTIONS):
+    for name in INPUTS[len(GRID_INPUTS) :]:
         if name not in changes:
             continue
         given = changes[name]
         match name:
             case "mask" | "not_yet":
                 value: Any = None if given is None else accept_bool(name, given, shape)
-            case "causal":
+            case "causal" | "softmax":
                 value = _flag(name, given)
             case "padding":
                 value = None if given is None else _padding(given, shape, one_list=one_list)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .sources import Choice, Source
+from .combined import OVER_HEADS, OVER_LAYERS, offer
+from .sources import Choice, Offer, Source
 
 
 def choose(source: Source, wanted: dict[str, Any], before: Choice | None = None) -> Choice:
@@ -13,30 +14,65 @@ def choose(source: Source, wanted: dict[str, Any], before: Choice | None = None)
 
     Raises ValueError that lists what there is.
     """
-    layers = source.layers
+    offered = layers(source)
     if wanted.get("layer") is not None:
-        layer = _existing("layer", wanted["layer"], layers)
+        layer = _existing("layer", wanted["layer"], offered)
+    elif before is None or before.layer in offered:
+        layer = offered[0] if before is None else before.layer
     else:
-        near = before.layer if before else layers[0]
-        layer = min(layers, key=lambda other: abs(other - near))
-    kinds = source.offer(layer, None).kinds
+        numbers = source.layers
+        near = numbers[0] if isinstance(before.layer, str) else before.layer
+        layer = min(numbers, key=lambda other: abs(other - near))
+    kinds = offer(source, layer, None).kinds
     if wanted.get("kind") is not None:
         kind = _existing("kind", wanted["kind"], kinds)
     else:
         kind = before.kind if before and before.kind in kinds else kinds[0]
-    offer = source.offer(layer, kind)
-    head = _kept("head", wanted, before.head if before else 0, offer.heads, ("mean", "max"))
-    batch = _kept("batch", wanted, before.batch if before else 0, offer.items)
+    there = offer(source, layer, kind)
+    head = _head(wanted, before, layer, there.heads)
+    batch = _kept("batch", wanted, before.batch if before else 0, there.items)
     step = wanted.get("step", before.step if before else None)
-    if step is not None and (offer.steps > 1 or "step" in wanted):
-        step = _kept("step", wanted, step, offer.steps)
-    step = None if offer.steps == 1 else step
-    return Choice(layer, head, kind, batch, step)
+    if step is not None and (there.steps > 1 or "step" in wanted):
+        step = _kept("step", wanted, step, there.steps)
+    step = None if there.steps == 1 else step
+    if wanted.get("measure") is not None:
+        measure = _existing("measure", wanted["measure"], there.measures)
+    else:
+        measure = before.measure if before and before.measure in there.measures else "weights"
+    return Choice(layer, head, kind, batch, step, measure)
 
 
-def heads(count: int) -> list[int | str]:
-    """What the menu for heads offers."""
-    return [*range(count), *(("mean", "max") if count > 1 else ())]
+def layers(source: Source) -> list[int | str]:
+    """What the menu for layers offers."""
+    several = source.named_layers and len(source.layers) > 1
+    # From layer to layer windows are shifted: the same cell is of other patches.
+    several = several and all(source.offer(n, None).windows is None for n in source.layers)
+    return [*source.layers, *(OVER_LAYERS if several else ())]
+
+
+def heads(layer: int | str, count: int) -> list[int | str]:
+    """What the menu for heads offers; over layers no numbers, as those mean no common head."""
+    alone = [] if isinstance(layer, str) and count > 1 else range(count)
+    return [*alone, *(OVER_HEADS if count > 1 else ())]
+
+
+def named(name: str, there: Offer, value: Any) -> str:
+    """What a menu calls a value."""
+    if name == "batch":
+        return str(there.item_labels[int(value)])
+    if name == "layer" and isinstance(value, str):
+        return "rollout" if value == "rollout" else f"all layers: {value}"
+    return str(value)
+
+
+def _head(wanted: dict[str, Any], before: Choice | None, layer: int | str, count: int) -> int | str:
+    if not isinstance(layer, str):
+        kept: Any = before.head if before else 0
+        return _kept("head", wanted, kept, count, OVER_HEADS)  # type: ignore[no-any-return]
+    offered = heads(layer, count)
+    if wanted.get("head") is not None:
+        return _existing("head", wanted["head"], offered)  # type: ignore[no-any-return]
+    return before.head if before and before.head in offered else offered[0]
 
 
 def _existing(name: str, wanted: Any, offered: Sequence[Any]) -> Any:
@@ -55,4 +91,4 @@ def _kept(
     """What is wanted, or else what was there before, as far as it goes."""
     if wanted.get(name) is not None:
         return _existing(name, wanted[name], [*range(count), *words])
-    return before if isinstance(before, str) else min(before, count - 1)
+    return before if before in words else min(before, count - 1)

@@ -14,13 +14,14 @@ import ipywidgets
 import traitlets as t
 
 from . import captions, choosing, placed
+from .combined import offer, read
 from .grids import LongGrid
 from .long import LongHead
 from .map import AttentionMap
 from .passes import Pass, Progress
 from .patches import as_patches
 from .selector import Selector
-from .sources import CaptureSource, Choice, Source, StackSource, as_source, read
+from .sources import CaptureSource, Choice, Source, StackSource, as_source
 from .weights import shape_of
 from .windows import Windows
 
@@ -33,8 +34,10 @@ _AT_ONCE = 1 << 24
 """Cells of a head that is read at once; a longer one gets a first look while it is read."""
 _KEPT = 8
 """Long heads that stay read."""
-_CHOICES = ("layer", "head", "kind", "batch", "step")
-_LABELS = {"layer": "Layer", "head": "Head", "kind": "Kind", "batch": "Item", "step": "Step"}
+_LABELS = {
+    "layer": "Layer", "head": "Head", "kind": "Kind", "batch": "Item", "step": "Step",
+    "measure": "Measure",
+}  # fmt: skip
 _ALL_STEPS = "all"
 
 
@@ -64,8 +67,9 @@ class AttentionExplorer(ipywidgets.VBox):  # type: ignore[misc]
         a sequence with a picture in it.
     axes:
         "layer head query key", "batch head query key" or "layer batch head query key".
-    layer, head, kind, batch, step:
-        What to show first. `head` may be "mean" or "max".
+    layer, head, kind, batch, step, measure:
+        What to show first. `head` may be "mean" or "max"; `layer` too, over all layers, or
+        "rollout" (Abnar & Zuidema 2020), and then `head` is "mean" if left out.
     **map_options:
         Options of the `AttentionMap`.
 
@@ -82,11 +86,12 @@ class AttentionExplorer(ipywidgets.VBox):  # type: ignore[misc]
     map stays and the menus work.
     """
 
-    layer = _Choice(help="True block number.")
+    layer = _Choice(help='True block number; "mean", "max" or "rollout" over all layers.')
     head = _Choice(help='Head number, "mean" or "max".')
     kind = _Choice(help='"self", "cross", "encoder", "decoder" or a tower; None = the only one.')
     batch = _Choice(help="Batch item.")
     step = _Choice(help="Step of a generation; None = all in one map.")
+    measure = _Choice(help='"weights", or "value norms" ‖αv‖: what each key adds to the output.')
     error = t.Unicode(help="Why the chosen map could not be drawn, or empty.")
 
     def __init__(
@@ -98,30 +103,35 @@ class AttentionExplorer(ipywidgets.VBox):  # type: ignore[misc]
         axes: str | None = None,
         layers: Sequence[int] | None = None,
         heads: int | None = None,
-        layer: int | None = None,
-        head: int | str = 0,
+        layer: int | str | None = None,
+        head: int | str | None = None,
         kind: str | None = None,
         batch: int = 0,
         step: int | None = None,
         patches: Any = None,
+        measure: str | None = None,
         **map_options: Any,
     ) -> None:
         self._source: Source = as_source(source, axes=axes, layers=layers, heads=heads)
         self._tokens, self._queries = captions.listed(tokens), captions.listed(queries)
         self.patches = None if patches is None else as_patches(patches)
         self._caption = str(map_options.pop("title", ""))
+        self._softmax = map_options.pop("softmax", True)
         self._own_mask = not {"mask", "causal", "not_yet"} & map_options.keys()
         self._waiting: dict[str, Any] = {}
         self._long: dict[Choice, LongGrid] = {}
         self._pass: Pass | None = None
         self._choice = choosing.choose(
             self._source,
-            {"layer": layer, "head": head, "kind": kind, "batch": batch, "step": step},
-        )
+            {
+                "layer": layer, "head": head, "kind": kind, "batch": batch, "step": step,
+                "measure": measure,
+            },
+        )  # fmt: skip
         drawn = self._drawn(self._choice)
         self._status = drawn["status"]
         self.map = AttentionMap(**{**map_options, **drawn})
-        self._selectors = {name: Selector(_LABELS[name]) for name in _CHOICES}
+        self._selectors = {name: Selector(_LABELS[name]) for name in _LABELS}
         self._menus = ipywidgets.HBox(
             list(self._selectors.values()), layout={"flex_flow": "row wrap", "grid_gap": "0 12px"}
         )
@@ -157,6 +167,11 @@ class AttentionExplorer(ipywidgets.VBox):  # type: ignore[misc]
         """The `ipywidgets.Dropdown` for the step of a generation; hidden where there is one."""
         return self._selectors["step"]
 
+    @property
+    def measure_selector(self) -> Selector:
+        """The `ipywidgets.Dropdown` for the measure; hidden where there are only weights."""
+        return self._selectors["measure"]
+
     def use(self, source: Any, tokens: Any = None, queries: Any = None, **reading: Any) -> None:
         """Explore another source; `reading` is axes, or layers and heads, as in the constructor.
 
@@ -183,7 +198,7 @@ class AttentionExplorer(ipywidgets.VBox):  # type: ignore[misc]
     @property
     def window(self) -> tuple[Windows, int] | None:
         """The windows of the layer that is shown, and which of them it is; None: it has none."""
-        windows = self._source.offer(self._choice.layer, self._choice.kind).windows
+        windows = offer(self._source, self._choice.layer, self._choice.kind).windows
         return None if windows is None else (windows, self._choice.batch % windows.count)
 
     # -- choosing -------------------------------------------------------------------------------
@@ -222,20 +237,21 @@ class AttentionExplorer(ipywidgets.VBox):  # type: ignore[misc]
 
     def _show_choice(self) -> None:
         """Bring traits and menus to the current choice."""
-        layer, head, kind, batch, step = self._choice
-        offer = self._source.offer(layer, kind)
-        steps = [_ALL_STEPS, *range(offer.steps)] if offer.steps > 1 else [_ALL_STEPS]
+        layer, head, kind, batch, step, measure = self._choice
+        there = offer(self._source, layer, kind)
+        steps = [_ALL_STEPS, *range(there.steps)] if there.steps > 1 else [_ALL_STEPS]
         menus: dict[str, tuple[list[Any], Any]] = {
-            "layer": (self._source.layers, layer),
-            "head": (choosing.heads(offer.heads), head),
-            "kind": (offer.kinds, kind),
-            "batch": (list(range(offer.items)), batch),
+            "layer": (choosing.layers(self._source), layer),
+            "head": (choosing.heads(layer, there.heads), head),
+            "kind": (there.kinds, kind),
+            "batch": (list(range(there.items)), batch),
             "step": (steps, _ALL_STEPS if step is None else step),
+            "measure": (list(there.measures), measure),
         }
-        labels = {"batch": offer.item_labels}
-        self.batch_selector.description = _LABELS["batch"] if offer.windows is None else "Window"
+        self.batch_selector.description = _LABELS["batch"] if there.windows is None else "Window"
         for name, (choices, chosen) in menus.items():
-            self._selectors[name].offer(choices, chosen, labels.get(name))
+            named = partial(choosing.named, name, there)
+            self._selectors[name].offer(choices, chosen, named)
             if name not in ("layer", "head"):
                 self._selectors[name].layout.display = None if len(choices) > 1 else "none"
         before = dict(self._trait_values)
@@ -280,9 +296,11 @@ class AttentionExplorer(ipywidgets.VBox):  # type: ignore[misc]
             "queries": queries,
             "title": captions.title(self._source, choice, seen, self._caption),
             "status": status,
+            "softmax": self._softmax and captions.is_softmax(choice),
         }
         if self._own_mask and isinstance(self._source, CaptureSource):
-            many = choice.step is None and self._source.offer(choice.layer, choice.kind).steps > 1
+            there = offer(self._source, choice.layer, choice.kind)
+            many = choice.step is None and there.steps > 1
             drawn["mask"] = seen.allowed
             drawn["not_yet"] = captions.not_yet(seen.weights) if many else None
         if isinstance(seen.weights, LongHead):

@@ -91,9 +91,9 @@ class ArrayGrid:
         """One a row."""
         return reading.leans(self.values, self.states)
 
-    def checks(self, *, causal: bool, axes: Axes) -> list[str]:
+    def checks(self, *, causal: bool, axes: Axes, softmax: bool) -> list[str]:
         """Sentences on what looks wrong."""
-        return reading.checks(self.values, self.states, causal=causal, axes=axes)
+        return reading.checks(self.values, self.states, causal=causal, axes=axes, softmax=softmax)
 
     def largest_keys(self, query: int, count: int) -> tuple[NDArray[np.int64], FloatGrid]:
         """The largest weights of that row and their keys, in falling order."""
@@ -195,11 +195,12 @@ class LongGrid:
             )
         ]
 
-    def checks(self, *, causal: bool, axes: Axes) -> list[str]:
+    def checks(self, *, causal: bool, axes: Axes, softmax: bool) -> list[str]:
         """Sentences on what looks wrong."""
         if self.survey.read < 1:
             return []  # a first look is no ground to find fault on
-        return reading.check_long(self.survey.row_sums, self.survey.lean_weights, axes)
+        sums, largest = self.survey.row_sums, self.survey.lean_weights
+        return reading.check_long(sums, largest, axes, softmax=softmax)
 
     def largest_keys(self, query: int, count: int) -> tuple[NDArray[np.int64], FloatGrid]:
         """The largest weights of that row and their keys, in falling order."""

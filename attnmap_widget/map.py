@@ -133,6 +133,10 @@ class AttentionMap(FileMethods, anywidget.AnyWidget):
     )
     query_title = _Input(help='What the rows are: "Query".').tag(sync=True)
     key_title = _Input(help='What the columns are: "Key".').tag(sync=True)
+    softmax = _Input(
+        help="False: weights of any sign and sum, as differences and norms are; not checked as "
+        "a softmax is."
+    )
     not_yet = _Input(help="bool (queries, keys), True = the key did not exist at that step.")
 
     _detail = t.Any(None).tag(

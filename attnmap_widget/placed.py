@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from . import captions
+from .combined import offer
 from .errors import ShapeError
 from .patches import Patches
 from .sources import Choice, Source
@@ -28,7 +29,7 @@ def labels(
     ShapeError with the sum written out if the count of keys is not that of the patches.
     """
     if len(shape) == 2:
-        windows = source.offer(choice.layer, choice.kind).windows
+        windows = offer(source, choice.layer, choice.kind).windows
         if windows is not None and patches is not None:
             raise ShapeError(
                 f"patches: this layer attends inside windows of {windows.size} × {windows.size}, "

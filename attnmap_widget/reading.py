@@ -54,14 +54,21 @@ def largest_keys(
 
 
 def checks(
-    values: FloatGrid, states: StateGrid, *, causal: bool = False, axes: Axes = PLAIN
+    values: FloatGrid,
+    states: StateGrid,
+    *,
+    causal: bool = False,
+    axes: Axes = PLAIN,
+    softmax: bool = True,
 ) -> list[str]:
     """Sentences on what looks wrong with a (queries, keys) grid; empty when nothing does.
 
     What is true of attention alone (rows sum to 1, no weight below 0) is asked of attention alone,
-    not where `axes` say that rows and columns are something else.
+    not where `axes` say that rows and columns are something else. Without `softmax` the weights
+    may be of any sign and sum, as norms and differences are.
     """
-    found = _check_attention(values, states) if axes.attention else []
+    attention = axes.attention and softmax
+    found = _check_attention(values, states) if attention else []
     leaked = leaks(values, states)
     if leaked.any():
         by_index = causal and axes.queries is None and axes.keys is None
@@ -75,7 +82,7 @@ def checks(
     hopeless = np.flatnonzero((states == State.NO_VALID_KEY).any(axis=1))
     if hopeless.size:
         found.append(_without_key(hopeless, axes))
-    if axes.attention and _all_uniform(values, states):
+    if attention and _all_uniform(values, states):
         found.append(
             "all rows are uniform, as in a model that was not trained or whose weights were not "
             "loaded"
@@ -123,13 +130,15 @@ def _check_sums(values: FloatGrid, states: StateGrid, *, negative: bool) -> list
     return [f"{rows} sum to less than 1 ({spread}): a sink, dropout, or keys that are not shown?"]
 
 
-def check_long(sums: NDArray[np.float64], largest: FloatGrid, axes: Axes = PLAIN) -> list[str]:
+def check_long(
+    sums: NDArray[np.float64], largest: FloatGrid, axes: Axes = PLAIN, *, softmax: bool = True
+) -> list[str]:
     """Sentences on a grid that is known by its rows: (queries,) sums and largest weights."""
     found = []
     hopeless = np.flatnonzero(np.isnan(largest))
     sums = sums[~np.isnan(largest)]
     off = np.abs(sums - 1) > _SUM_TOLERANCE
-    if axes.attention and off.any():
+    if axes.attention and softmax and off.any():
         spread = f"{sums[off].min():.2f} to {sums[off].max():.2f}"
         rows = f"{int(off.sum())} of {_count(sums.size, 'row')}"
         found.append(f"{rows} do not sum to 1 ({spread}): a sink, or keys that are not shown?")

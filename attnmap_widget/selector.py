@@ -30,10 +30,9 @@ class Selector(ipywidgets.Dropdown):  # type: ignore[misc]
             style={"description_width": "initial"},
         )
 
-    def offer(self, values: Iterable[Any], value: Any, labels: Iterable[str] | None = None) -> None:
+    def offer(self, values: Iterable[Any], value: Any, name: Callable[[Any], str] = str) -> None:
         """Offer `values`, with `value` chosen; no choice of the user is reported for it."""
-        values = list(values)
-        options = list(zip(map(str, values) if labels is None else labels, values, strict=True))
+        options = [(name(option), option) for option in values]
         self._wanted = value
         self._offering = True
         try:

@@ -8,28 +8,34 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .errors import ShapeError
 from .long import LongHead
 from .tiles import WHOLE_LIMIT
-from .weights import FUSED, BoolGrid, as_numbers, is_nothing, refuse_infinite, shape_of
+from .weights import FUSED, BoolGrid, as_numbers, is_nothing, shape_of
 from .windows import Windows
 
 _HELD_LIMIT = 1 << 25
 """Cells of a mean or maximum over heads, which is formed in memory."""
 
 
+MEASURES = ("weights", "value norms")
+"""What a map is of: softmax weights, or how much each key adds to the output, ‖αᵢⱼ·vⱼ‖."""
+
+
 class Choice(NamedTuple):
     """Which map: what the menus say."""
 
-    layer: int
+    layer: int | str
+    """A true block number; "mean", "max" or "rollout" over all of them."""
     head: int | str
     """A number, "mean" or "max"."""
     kind: str | None
     batch: int
     step: int | None
     """None: all steps in one map."""
+    measure: str = "weights"
+    """One of `MEASURES`."""
 
 
 class Extraction(NamedTuple):
@@ -66,6 +72,8 @@ class Offer(NamedTuple):
             for item in range(self.items)
         ]
 
+    measures: Sequence[str] = MEASURES[:1]
+
 
 class Source(Protocol):
     """What an explorer needs to know of its source."""
@@ -85,7 +93,7 @@ class Source(Protocol):
         ...
 
     def read(self, choice: Choice, *, held: bool = False) -> Extraction:
-        """The map of one head; `choice.head` is a number. `held`: as an array at any size."""
+        """The map of one head; `choice` has numbers. `held`: as an array at any size."""
         ...
 
 
@@ -206,7 +214,7 @@ class StackSource:
 
     def read(self, choice: Choice, *, held: bool = False) -> Extraction:
         """One head of one batch item, by indexing."""
-        return Extraction(self.stack[choice.layer][choice.batch][choice.head])
+        return Extraction(self.stack[int(choice.layer)][choice.batch][choice.head])
 
     def refuse_misfit(self, queries: int | None, keys: int | None) -> None:
         """ShapeError, with all axes in the message, if the first layer does not fit the tokens."""
@@ -238,7 +246,7 @@ class FunctionSource:
 
     def read(self, choice: Choice, *, held: bool = False) -> Extraction:
         """Whatever the function returns."""
-        return Extraction(self.function(choice.layer, int(choice.head)))
+        return Extraction(self.function(int(choice.layer), int(choice.head)))
 
 
 @dataclass(frozen=True)
@@ -263,6 +271,9 @@ class CaptureSource:
             self.capture.batch_size(layer, kind),
             self.capture.steps(layer, kind),
             self._windows(layer, kind),
+            MEASURES
+            if self.capture.find(layer, kind)[0].record.sizes is not None
+            else MEASURES[:1],
         )
 
     def _windows(self, layer: int, kind: str | None) -> Windows | None:
@@ -275,13 +286,20 @@ class CaptureSource:
         size = math.prod(calls[0].shape[2:])
         if held and size > _HELD_LIMIT:
             raise ValueError("a mean or maximum over heads this long is not held; choose one head")
-        if len(calls) == 1 and size > WHOLE_LIMIT and not held:
+        norms = choice.measure == "value norms"
+        if norms and size > _HELD_LIMIT:
+            raise ValueError(
+                "value norms of a head this long are not held; read a part: value_norms(layer, "
+                "head, queries=slice(…), keys=slice(…)) of the capture"
+            )
+        if len(calls) == 1 and size > WHOLE_LIMIT and not (held or norms):
             from .capturing.streaming import HeadStream
 
             return Extraction(LongHead(HeadStream(calls[0].record, choice.batch, int(choice.head))))
         where = {"batch": choice.batch, "kind": choice.kind, "step": choice.step}
-        weights = self.capture.weights(choice.layer, choice.head, **where)
-        windows = self._windows(choice.layer, choice.kind)
+        values = self.capture.value_norms if norms else self.capture.weights
+        weights = values(choice.layer, choice.head, **where)
+        windows = self._windows(int(choice.layer), choice.kind)
         if windows is not None:
             return _in_window(weights, windows.allowed(choice.batch % windows.count))
         return Extraction(weights, self.capture.allowed(choice.layer, choice.head, **where))
@@ -296,44 +314,3 @@ def _in_window(weights: Any, allowed: BoolGrid | None) -> Extraction:
     if allowed is not None:
         values[~allowed & (np.abs(values) < np.finfo(np.float32).tiny)] = 0
     return Extraction(values, allowed)
-
-
-def read(source: Source, choice: Choice) -> Extraction:
-    """The map of `choice`; for "mean" and "max" over the heads, in O(queries · keys) memory.
-
-    Heads without a weight in a cell (NaN) are left out of that cell's mean and not counted.
-    """
-    if not isinstance(choice.head, str):
-        return source.read(choice)
-    heads = source.offer(choice.layer, choice.kind).heads
-    total: NDArray[np.float64] | None = None
-    allowed: BoolGrid | None = None
-    everywhere, used = False, 0
-    for head in range(heads):
-        one = source.read(choice._replace(head=head), held=True)
-        weights = as_numbers(one.weights)[0]
-        refuse_infinite(weights)
-        if total is not None and weights.shape != total.shape:
-            raise ShapeError(f"head {head} is {weights.shape}, head 0 is {total.shape}")
-        there = ~np.isnan(weights)
-        if total is None:
-            total = np.full(weights.shape, 0.0 if choice.head == "mean" else -np.inf)
-            count = np.zeros(weights.shape, dtype=np.int64)
-            allowed = np.zeros(weights.shape, dtype=bool)
-        if choice.head == "mean":
-            total[there] += weights[there]
-        else:
-            np.fmax(total, weights, out=total)
-        count += there
-        used += bool(there.any())
-        if one.allowed is None:
-            everywhere = True
-        else:
-            allowed = allowed | as_numbers(one.allowed)[0].astype(bool)
-    if total is None:
-        raise ShapeError(f"layer {choice.layer} has no heads")
-    if choice.head == "mean":
-        with np.errstate(invalid="ignore"):
-            total /= count
-    total[count == 0] = np.nan
-    return Extraction(total, None if everywhere else allowed, (used, heads))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from . import captions
 from .errors import ShapeError
 from .measuring import Measuring, bands, measure
@@ -44,7 +46,7 @@ def of_capture(
     rows = []
     for layer in layers:
         part = cap.rows(layer, kind, batch, step)
-        keys = captions._of_item(tokens, batch)
+        keys = captions.of_item(tokens, batch)
         if keys is not None and cap.steps(layer, kind) > 1 and not part.call.cross:
             keys = _generated(keys, part.key_offset, part.shape[1], one_step=step is not None)
         offset = part.query_offset if query_offset is None else query_offset
@@ -133,8 +135,13 @@ def _mask(options: Options, shape: tuple[int, ...]) -> BoolGrid | None:
     """Where the map's options let a query look."""
     if options.mask is not None and options.mask.shape != shape:
         raise ShapeError(f"mask: got shape {options.mask.shape}, a head has {shape}")
+    keys, queries = options.positions or (None, None)
     forbidden = forbidden_cells(
-        shape, mask=options.mask, causal=options.causal, query_offset=options.query_offset
+        shape,
+        mask=options.mask,
+        causal=options.causal,
+        query_positions=options.query_offset + np.arange(shape[0]) if queries is None else queries,
+        key_positions=keys,
     )
     return None if forbidden is None else ~forbidden
 

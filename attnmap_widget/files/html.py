@@ -6,8 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from .. import choosing
 from ..checked import check
 from ..choosing import choose
+from ..combined import offer
 from ..grids import LongGrid
 from ..long import LongHead
 from ..schemes import STATIC
@@ -98,7 +100,8 @@ def _choices(
     seen = set()
     for layer in _several("layers", source.layers if layers is None else layers):
         kind = choose(explorer._source, {"layer": layer}, explorer._choice).kind
-        own = range(source.offer(layer, kind).heads)
+        own = choosing.heads(layer, offer(source, layer, kind).heads)
+        own = [head for head in own if not isinstance(head, str)] or own[:1]
         for head in _several("heads", own if heads is None else heads):
             choice = choose(explorer._source, {"layer": layer, "head": head}, explorer._choice)
             if choice not in seen:

@@ -16,6 +16,7 @@ import torch
 from attnmap_widget import AttentionExplorer, ShapeError
 
 T = list("abcde")
+OVER_LAYERS = ["mean", "max", "rollout"]
 
 
 def softmax_like(*shape: int, seed: int = 0) -> np.ndarray:
@@ -37,7 +38,7 @@ def test_a_tuple_of_layers_has_menus_for_layer_head_and_item(layers) -> None:
     assert isinstance(explorer, ipywidgets.VBox)
     assert isinstance(explorer.layer_selector, ipywidgets.Dropdown)
     assert isinstance(explorer.head_selector, ipywidgets.Dropdown)
-    assert [value for _, value in explorer.layer_selector.options] == [0, 1, 2, 3]
+    assert [value for _, value in explorer.layer_selector.options] == [0, 1, 2, 3, *OVER_LAYERS]
     assert [value for _, value in explorer.head_selector.options] == [0, 1, 2, "mean", "max"]
     assert shows(explorer, layers[0][0, 0])
     assert explorer.map.title == "Layer 0 · Head 0 · item 0"
@@ -167,7 +168,7 @@ def test_choices_survive_new_options_without_an_event() -> None:
     explorer.layer_selector.observe(lambda change: events.append(change["new"]), "value")
     explorer.use(source, T, layers=[1, 5, 7], heads=4)
     assert (explorer.layer, explorer.layer_selector.value, events) == (5, 5, [])
-    assert [value for _, value in explorer.layer_selector.options] == [1, 5, 7]
+    assert [value for _, value in explorer.layer_selector.options] == [1, 5, 7, *OVER_LAYERS]
     explorer.use(source, T, layers=[1, 5, 7], heads=2)  # clamps, with one event
     assert (explorer.head, events) == (1, [("head", 1)])
     assert explorer.head_selector.value == 1
