@@ -58,6 +58,11 @@ class Axes:
         return f"{_inside(self.key_title, KEY)} {self.key_at(index)}"
 
     @property
+    def skips_keys(self) -> bool:
+        """Whether the positions say that keys before or between those of the map are not there."""
+        return self.keys is not None and bool(np.any(np.diff(self.keys, prepend=-1) > 1))
+
+    @property
     def no_key(self) -> str:
         """What a row of NaN has: "no valid key"."""
         return f"no valid {_inside(self.key_title, KEY)}"
