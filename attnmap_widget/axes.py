@@ -106,7 +106,11 @@ def accept_positions(given: Any, shape: tuple[int, ...], *, one_list: bool) -> G
 
 
 def resolve(
-    given: Given | None, query_offset: int, queries: int, query_title: str, key_title: str
+    given: Given | None,
+    query_offset: int,
+    queries: int,
+    query_title: str = QUERY,
+    key_title: str = KEY,
 ) -> Axes:
     """The axes of a map; rows without positions of their own count from `query_offset`.
 

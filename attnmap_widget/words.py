@@ -122,10 +122,10 @@ def merge(
     """
     keys, rows = list(tokens), None if queries is None else list(queries)
     row_count = len(keys) if rows is None else len(rows)
-    key_groups = _whole("groups", groups, len(keys))
+    key_groups = every_index("groups", groups, len(keys))
     if query_groups is None and rows is None:
         return gather(keys, weights, key_groups, None, None, positions=positions)
-    row_groups = _whole("query_groups", query_groups, row_count)
+    row_groups = every_index("query_groups", query_groups, row_count)
     return gather(keys, weights, key_groups, rows, row_groups, positions=positions)
 
 
@@ -251,11 +251,11 @@ def _each(add: np.ufunc, cells: NDArray[Any], groups: Groups, axis: int) -> NDAr
     return found
 
 
-def _whole(name: str, given: Iterable[Iterable[int]] | None, count: int) -> Groups:
+def every_index(name: str, given: Iterable[Iterable[int]] | None, count: int) -> Groups:
     """Groups in which each index below `count` is once; None: each index its own."""
     if given is None:
         return [[index] for index in range(count)]
-    groups = [[_index(name, index, count) for index in group] for group in given]
+    groups = [[existing(name, index, count) for index in group] for group in given]
     seen: set[int] = set()
     for number, group in enumerate(groups):
         if not group:
@@ -274,13 +274,14 @@ def _whole(name: str, given: Iterable[Iterable[int]] | None, count: int) -> Grou
 
 
 def _left(name: str, given: Iterable[int], count: int) -> Groups:
-    gone = {_index(name, index, count) for index in given}
+    gone = {existing(name, index, count) for index in given}
     if len(gone) == count:
         raise ValueError(f"{name}: all {count} are left out; a map needs at least one")
     return [[index] for index in range(count) if index not in gone]
 
 
-def _index(name: str, given: Any, count: int) -> int:
+def existing(name: str, given: Any, count: int) -> int:
+    """An index below `count`; ValueError or TypeError otherwise."""
     try:
         index = operator.index(given)
     except TypeError:

@@ -226,7 +226,7 @@ def test_the_front_end_knows_every_synced_trait() -> None:
 
 
 def test_a_share_where_percent_are_meant_is_refused_with_the_fix() -> None:
-    with pytest.raises(ValueError, match="for a share of 0.99 give 99"):
+    with pytest.raises(ValueError, match=r"of 0\.99 give 99"):
         AttentionMap(list("abc"), np.eye(3), clip_percentile=0.99)
     AttentionMap(list("abc"), np.eye(3), clip_percentile=99)
 
