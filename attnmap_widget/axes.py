@@ -58,6 +58,11 @@ class Axes:
         return f"{_inside(self.key_title, KEY)} {self.key_at(index)}"
 
     @property
+    def skips_keys(self) -> bool:
+        """Whether the positions say that keys before or between those of the map are not there."""
+        return self.keys is not None and bool(np.any(np.diff(self.keys, prepend=-1) > 1))
+
+    @property
     def no_key(self) -> str:
         """What a row of NaN has: "no valid key"."""
         return f"no valid {_inside(self.key_title, KEY)}"
@@ -101,7 +106,11 @@ def accept_positions(given: Any, shape: tuple[int, ...], *, one_list: bool) -> G
 
 
 def resolve(
-    given: Given | None, query_offset: int, queries: int, query_title: str, key_title: str
+    given: Given | None,
+    query_offset: int,
+    queries: int,
+    query_title: str = QUERY,
+    key_title: str = KEY,
 ) -> Axes:
     """The axes of a map; rows without positions of their own count from `query_offset`.
 

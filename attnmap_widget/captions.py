@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -100,6 +100,34 @@ def labels(
     if tokens is None:
         return range(keys), None if rows == keys else range(rows), ""
     return tokens, queries, _one_list(source, choice, given)
+
+
+class Side(NamedTuple):
+    """Which tokens stand along an axis."""
+
+    of: str | None
+    """"tokens", "queries", or None where they are but counted."""
+    begin: int
+    end: int
+
+
+def sides(
+    source: Source, choice: Choice, shape: tuple[int, ...], *, queries: bool
+) -> tuple[Side, Side]:
+    """Keys and rows, as `labels` names them; equal where the rows are the keys.
+
+    `queries`: whether there is a second list of tokens.
+    """
+    rows, keys = shape
+    kind = choice.kind or ""
+    if kind.endswith("cross"):
+        return Side("tokens", 0, keys), Side("queries", 0, rows)
+    own = Side("queries" if kind == "decoder" else "tokens", 0, keys)
+    if offer(source, choice.layer, choice.kind).steps > 1:
+        return own, own._replace(begin=keys - rows)  # the last of the keys
+    if queries and kind not in ("encoder", "decoder"):
+        return own, Side("queries", 0, rows)
+    return own, own if rows == keys else Side(None, 0, rows)
 
 
 def listed(given: Any) -> Any:

@@ -428,7 +428,12 @@ def _scale(given: Any) -> str:
 
 def _percentile(given: Any) -> float:
     if isinstance(given, bool) or not isinstance(given, Real) or not 0 < float(given) <= 100:
-        raise ValueError(f"clip_percentile: got {given!r}, expected a number above 0, up to 100")
+        raise ValueError(f"clip_percentile: got {given!r}, expected a number above 1, up to 100")
+    if given <= 1:
+        raise ValueError(
+            f"clip_percentile: got {given!r}; it is in percent: for a share of {given:g} give "
+            f"{100 * given:g}"
+        )
     return float(given)
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import ipywidgets
 import traitlets as t
 
-from . import captions, choosing, placed
+from . import arranging, captions, choosing, placed
 from .combined import offer, read
 from .grids import LongGrid
 from .long import LongHead
@@ -22,6 +22,7 @@ from .passes import Pass, Progress
 from .patches import as_patches
 from .selector import Selector
 from .sources import CaptureSource, Choice, Source, StackSource, as_source
+from .switches import Switch, Switches
 from .weights import shape_of
 from .windows import Windows
 
@@ -39,6 +40,7 @@ _LABELS = {
     "measure": "Measure",
 }  # fmt: skip
 _ALL_STEPS = "all"
+_OF_SOURCE = ("_source", "_tokens", "_queries", "_choice", "_long", "_known")
 
 
 class _Choice(t.Any):
@@ -70,6 +72,17 @@ class AttentionExplorer(ipywidgets.VBox):  # type: ignore[misc]
     layer, head, kind, batch, step, measure:
         What to show first. `head` may be "mean" or "max"; `layer` too, over all layers, or
         "rollout" (Abnar & Zuidema 2020), and then `head` is "mean" if left out.
+    layer, head, kind, batch, step:
+        What to show first. `head` may be "mean" or "max".
+    words, query_words:
+        Which pieces of `tokens` and of `queries` make a word, as `word_groups` gives it, or such
+        groups per batch item; True reads it from the pieces' marks. The map then shows words (keys
+        summed, queries averaged) while `merged` is True, which a box "Words" switches.
+    special, query_special:
+        Indices of the special tokens, or lists of them per batch item; a box "Special tokens"
+        leaves them out. Nothing is rescaled, and what is left keeps its position.
+    merged, hide_special:
+        How the two boxes start: words where they are known, with all tokens.
     **map_options:
         Options of the `AttentionMap`.
 
@@ -92,6 +105,8 @@ class AttentionExplorer(ipywidgets.VBox):  # type: ignore[misc]
     batch = _Choice(help="Batch item.")
     step = _Choice(help="Step of a generation; None = all in one map.")
     measure = _Choice(help='"weights", or "value norms" ‖αv‖: what each key adds to the output.')
+    merged = t.Bool(help="Show words instead of pieces, where it is known which make a word.")
+    hide_special = t.Bool(help="Leave special tokens out, where it is known which are.")
     error = t.Unicode(help="Why the chosen map could not be drawn, or empty.")
 
     def __init__(
@@ -110,12 +125,28 @@ class AttentionExplorer(ipywidgets.VBox):  # type: ignore[misc]
         step: int | None = None,
         patches: Any = None,
         measure: str | None = None,
+        words: Any = None,
+        query_words: Any = None,
+        special: Any = None,
+        query_special: Any = None,
+        merged: bool = True,
+        hide_special: bool = False,
         **map_options: Any,
     ) -> None:
         self._source: Source = as_source(source, axes=axes, layers=layers, heads=heads)
         self._tokens, self._queries = captions.listed(tokens), captions.listed(queries)
         self.patches = None if patches is None else as_patches(patches)
-        self._caption = str(map_options.pop("title", ""))
+        self._known = arranging.knowledge(
+            self._tokens,
+            self._queries,
+            words=words,
+            query_words=query_words,
+            special=special,
+            query_special=query_special,
+        )
+        self._shown: arranging.Shown | None = None
+        self._sized = {name: map_options[name] for name in arranging.SIZED if name in map_options}
+        self._caption = str(map_options.pop("title", None) or "")
         self._softmax = map_options.pop("softmax", True)
         self._own_mask = not {"mask", "causal", "not_yet"} & map_options.keys()
         self._waiting: dict[str, Any] = {}
@@ -128,18 +159,24 @@ class AttentionExplorer(ipywidgets.VBox):  # type: ignore[misc]
                 "measure": measure,
             },
         )  # fmt: skip
-        drawn = self._drawn(self._choice)
+        self._switches = Switches(self)
+        self.merged = merged and self._known.words
+        self.hide_special = hide_special
+        drawn, self._shown = self._arranged(self._choice)
         self._status = drawn["status"]
         self.map = AttentionMap(**{**map_options, **drawn})
         self._selectors = {name: Selector(_LABELS[name]) for name in _LABELS}
         self._menus = ipywidgets.HBox(
-            list(self._selectors.values()), layout={"flex_flow": "row wrap", "grid_gap": "0 12px"}
+            [*self._selectors.values(), *self._switches],
+            layout={"flex_flow": "row wrap", "grid_gap": "0 12px"},
         )
         super().__init__([self._menus, self.map])
         self.add_class("attnmap-explorer")
         self._show_choice()
         for name, selector in self._selectors.items():
             selector.on_choice(partial(self._picked, name))
+        self._show_switches()
+        self.observe(self._switched, names=["merged", "hide_special"])
         self._read_on()
 
     @property
@@ -172,27 +209,41 @@ class AttentionExplorer(ipywidgets.VBox):  # type: ignore[misc]
         """The `ipywidgets.Dropdown` for the measure; hidden where there are only weights."""
         return self._selectors["measure"]
 
-    def use(self, source: Any, tokens: Any = None, queries: Any = None, **reading: Any) -> None:
-        """Explore another source; `reading` is axes, or layers and heads, as in the constructor.
+    @property
+    def words_switch(self) -> Switch:
+        """The `ipywidgets.Checkbox` for words; hidden where it is not known what makes one."""
+        return self._switches.words
 
-        What was chosen stays chosen where the new source has it. Raises like the constructor, and
-        then nothing has changed.
+    @property
+    def special_switch(self) -> Switch:
+        """The `ipywidgets.Checkbox` for special tokens; hidden where none is known."""
+        return self._switches.special
+
+    def use(self, source: Any, tokens: Any = None, queries: Any = None, **reading: Any) -> None:
+        """Explore another source.
+
+        `reading` is axes, or layers and heads, and what is known of the tokens (words, special), as
+        in the constructor. What was chosen stays chosen where the new source has it. Raises like
+        the constructor, and then nothing has changed.
         """
-        before = self._source, self._tokens, self._queries, self._choice, self._long
+        before = {name: getattr(self, name) for name in _OF_SOURCE}
+        known = {name: reading.pop(name) for name in arranging.KNOWN if name in reading}
         try:
             self._long = {}
             self._source = as_source(source, **reading)
             self._tokens, self._queries = captions.listed(tokens), captions.listed(queries)
+            self._known = arranging.knowledge(self._tokens, self._queries, **known)
             self._choice = choosing.choose(self._source, {}, self._choice)
-            drawn = self._drawn(self._choice)
+            drawn, shown = self._arranged(self._choice)
             self.map.update(**drawn, error="")
         except BaseException:
-            self._source, self._tokens, self._queries, self._choice, self._long = before
+            self.__dict__.update(before)
             raise
-        self._status = drawn["status"]
+        self._status, self._shown = drawn["status"], shown
         self._stop()
         self.error = ""
         self._show_choice()
+        self._show_switches()
         self._read_on()
 
     @property
@@ -262,10 +313,12 @@ class AttentionExplorer(ipywidgets.VBox):  # type: ignore[misc]
 
     # -- drawing --------------------------------------------------------------------------------
 
-    def _draw(self) -> None:
+    def _draw(self, *, switched: bool = False) -> None:
         self._stop()
         try:
-            drawn = self._drawn(self._choice)
+            drawn, shown = self._arranged(self._choice)
+            if switched:  # the pinned cell is of the same tokens as before
+                drawn["selection"] = arranging.moved(self.map.selection, self._shown, shown)
             self.map.update(**drawn, error="")
         except Exception as failure:  # noqa: BLE001 - whatever a source raises belongs in view
             self._fail(failure)
@@ -274,7 +327,8 @@ class AttentionExplorer(ipywidgets.VBox):  # type: ignore[misc]
             raise
         else:
             self.error = ""
-            self._status = drawn["status"]
+            self._status, self._shown = drawn["status"], shown
+            self._show_switches()
             self._read_on()
 
     def _fail(self, failure: Exception) -> None:
@@ -285,6 +339,10 @@ class AttentionExplorer(ipywidgets.VBox):  # type: ignore[misc]
 
     def _drawn(self, choice: Choice) -> dict[str, Any]:
         """What the map shows for `choice`; of a long head a first look, if it is the first time."""
+        return self._arranged(choice)[0]
+
+    def _arranged(self, choice: Choice) -> tuple[dict[str, Any], arranging.Shown | None]:
+        """The same, with the tokens of which its rows and columns are; None: each of its own."""
         seen = read(self._source, choice)
         shape = shape_of(seen.weights)
         tokens, queries, status = placed.labels(
@@ -303,9 +361,37 @@ class AttentionExplorer(ipywidgets.VBox):  # type: ignore[misc]
             many = choice.step is None and there.steps > 1
             drawn["mask"] = seen.allowed
             drawn["not_yet"] = captions.not_yet(seen.weights) if many else None
-        if isinstance(seen.weights, LongHead):
+        long = isinstance(seen.weights, LongHead)
+        if long:
             drawn["weights"] = self._long_grid(choice, seen.weights)
-        return drawn
+        shown = None
+        if not long and len(shape := shape_of(seen.weights)) == 2:
+            shown = self._known.shown(self._source, choice, shape, *self._wish)
+        if shown is not None:
+            drawn["title"] += self._known.said(*self._wish)
+            drawn = arranging.arrange(drawn, shown, self._sized)
+        elif self._known.any or self._shown is not None:
+            drawn = arranging.plain(drawn, self._sized)
+        return drawn, shown
+
+    # -- words and special tokens ---------------------------------------------------------------
+
+    @property
+    def _wish(self) -> tuple[bool, bool]:
+        return self.merged, self.hide_special
+
+    def _switched(self, _: Any) -> None:
+        self._draw(switched=True)
+
+    @t.validate("merged")
+    def _can_merge(self, proposal: Any) -> bool:
+        if proposal.value and not self._known.words:
+            raise ValueError("merged: it is not known which pieces make a word; give words=…")
+        return bool(proposal.value)
+
+    def _show_switches(self) -> None:
+        long = isinstance(self.map._checked.grid, LongGrid)
+        self._switches.show(self._known, *self._wish, long=long)
 
     # -- long heads -----------------------------------------------------------------------------
 
@@ -409,7 +495,7 @@ class AttentionExplorer(ipywidgets.VBox):  # type: ignore[misc]
             self._stop()
             self._long.clear()
             self._source = StackSource([], named_layers=False)
-            for widget in (*self._selectors.values(), *self.children, self):
+            for widget in (*self._menus.children, *self.children, self):
                 for part in ("layout", "style"):
                     if widget.has_trait(part) and widget is not self.map:
                         getattr(widget, part).close()

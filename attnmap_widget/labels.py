@@ -76,6 +76,26 @@ def raw_text(token: object) -> str:
         return raw_text(str(token))
 
 
+def begins_word(token: str) -> bool:
+    """Whether a SentencePiece mark says so."""
+    return token.startswith("▁") and _SPACES.search(token) is not None
+
+
+def is_maltese(token: str) -> bool:
+    """Whether letters beside it say that "Ġ" and "Ċ" are letters too."""
+    return _MALTESE.search(token) is not None
+
+
+def spelled_bytes(token: str, style: str) -> bytes:
+    """The UTF-8 of a piece in the byte-level ("Ġ") or the SentencePiece ("▁") alphabet."""
+    if style == "Ġ":
+        found = _to_bytes(token)
+        return _encode(token) if found is None else found
+    if found_byte := _FALLBACK.fullmatch(token):
+        return bytes.fromhex(found_byte[1])
+    return _encode(token.replace("▁", " "))
+
+
 def _text(token: object) -> str:
     if isinstance(token, (bytes, bytearray, memoryview)):
         return _spelled(_decode(bytes(token)))

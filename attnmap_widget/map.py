@@ -34,6 +34,13 @@ def _asset(name: str) -> Any:
     return path.read_text(encoding="utf-8")
 
 
+class _Line(t.Unicode[str, "str | bytes | None"]):
+    """Text; None is none."""
+
+    def validate(self, obj: Any, value: Any) -> Any:
+        return super().validate(obj, "" if value is None else value)
+
+
 class _Input(t.Any):
     """A trait that is checked together with the others: assigning it is `update` of one."""
 
@@ -67,6 +74,11 @@ class AttentionMap(FileMethods, anywidget.AnyWidget):
         too short leaves the rest empty, never zero; None and NaN are cells without a weight.
     queries:
         The rows, first on top; the same as `tokens` if left out.
+    positions:
+        Where the keys stand in the sequence, an integer each (rows too where `queries` was left
+        out); or a pair (keys, queries), each a list or None for the index. It is what is read on
+        screen and in files, and what `causal` goes by: a key after the query's position is in the
+        future. What identifies a row or column, as in `selection`, stays the index.
     **options:
         Any of the traits below, by name.
 
@@ -102,7 +114,7 @@ class AttentionMap(FileMethods, anywidget.AnyWidget):
     show_values = t.Bool(
         None, allow_none=True, help="Write each weight in its cell; None: up to 12 columns."
     ).tag(sync=True)
-    title = t.Unicode(help="Caption.").tag(sync=True)
+    title = _Line(help="Caption.").tag(sync=True)
     class_name = t.Unicode(help="Extra CSS classes on the widget's root.").tag(sync=True)
     selection = _Input(help="Pinned cell (query, key), or None.").tag(
         sync=True, echo_update=False, to_json=_cell_to_wire
@@ -113,8 +125,8 @@ class AttentionMap(FileMethods, anywidget.AnyWidget):
     viewport = _Input(help="(q0, q1, k0, k1), the part in view, ends not included.").tag(
         sync=True, echo_update=False, to_json=lambda _, self: _viewport_to_wire(self._checked)
     )
-    error = t.Unicode(help="One line, shown as an error with the map.").tag(sync=True)
-    status = t.Unicode(help="One quiet line.").tag(sync=True)
+    error = _Line(help="One line, shown as an error with the map.").tag(sync=True)
+    status = _Line(help="One quiet line.").tag(sync=True)
 
     color_range = _Input(help="(low, high); None: from 0 to the largest weight that counts.")
     color_scale = _Input(help='"linear", "log", "row" (each row by its largest), "symmetric".')
@@ -127,10 +139,7 @@ class AttentionMap(FileMethods, anywidget.AnyWidget):
     )
     exclude_keys = _Input(help="Key indices left out of the colour range.")
     query_offset = _Input(help="Position of row 0 in the sequence.")
-    positions = _Input(
-        help="Where the keys stand in the sequence (their indices, if None), rows too where "
-        "`queries` was left out; or a pair (keys, queries). Read-outs say it; `causal` goes by it."
-    )
+    positions = _Input(help="Where the keys stand in the sequence; or a pair (keys, queries).")
     query_title = _Input(help='What the rows are: "Query".').tag(sync=True)
     key_title = _Input(help='What the columns are: "Key".').tag(sync=True)
     softmax = _Input(
@@ -150,12 +159,18 @@ class AttentionMap(FileMethods, anywidget.AnyWidget):
     _own_status = ""
     """The status this map wrote itself, so that it can take it back."""
 
-    def __init__(self, tokens: Any, weights: Any, queries: Any = None, **options: Any) -> None:
+    def __init__(
+        self,
+        tokens: Any,
+        weights: Any,
+        queries: Any = None,
+        positions: Any = None,
+        **options: Any,
+    ) -> None:
         refuse_unknown(options, {*INPUTS, *_PLAIN, *_HOST})
         given = {name: options.pop(name) for name in INPUTS if name in options}
-        self._checked = check(
-            None, {"tokens": tokens, "weights": weights, "queries": queries, **given}
-        )
+        grid = {"tokens": tokens, "weights": weights, "queries": queries, "positions": positions}
+        self._checked = check(None, {**grid, **given})
         self._trait_values.update(_traits(self._checked))
         self._own_layout = "layout" not in options
         self.status = options.pop("status", "")
@@ -289,7 +304,10 @@ class AttentionMap(FileMethods, anywidget.AnyWidget):
         return None
 
     def __str__(self) -> str:
-        """The labelled grid with two decimals, a query a line; ValueError for a long head."""
+        """The labelled grid with two decimals, a query a line; ValueError for a long head.
+
+        "·" is a key that the query cannot look at, a blank is a cell without a weight.
+        """
         queries, keys = (
             labels.readable(tokens) for tokens in (self._checked.rows, self._checked.tokens)
         )

@@ -68,7 +68,7 @@ def checks(
     may be of any sign and sum, as norms and differences are.
     """
     attention = axes.attention and softmax
-    found = _check_attention(values, states) if attention else []
+    found = _check_attention(values, states, axes) if attention else []
     leaked = leaks(values, states)
     if leaked.any():
         by_index = causal and axes.queries is None and axes.keys is None
@@ -90,7 +90,7 @@ def checks(
     return found
 
 
-def _check_attention(values: FloatGrid, states: StateGrid) -> list[str]:
+def _check_attention(values: FloatGrid, states: StateGrid, axes: Axes) -> list[str]:
     found = []
     weights = values[counted(states)]
     negative = weights[weights < 0]
@@ -99,10 +99,10 @@ def _check_attention(values: FloatGrid, states: StateGrid) -> list[str]:
             f"{_count(negative.size, 'weight')} below 0 (lowest {negative.min():.2f}): scores "
             "before softmax, or a difference?"
         )
-    return found + _check_sums(values, states, negative=bool(negative.size))
+    return found + _check_sums(values, states, negative=bool(negative.size), axes=axes)
 
 
-def _check_sums(values: FloatGrid, states: StateGrid, *, negative: bool) -> list[str]:
+def _check_sums(values: FloatGrid, states: StateGrid, *, negative: bool, axes: Axes) -> list[str]:
     """Rows are judged where each of their cells is known."""
     unknown = (states == State.EMPTY) | (states == State.NO_VALID_KEY)
     padding_row = (states == State.PADDING).all(axis=1)
@@ -127,7 +127,12 @@ def _check_sums(values: FloatGrid, states: StateGrid, *, negative: bool) -> list
             else "raw scores, or dropout?"
         )
         return [f"{rows} do not sum to 1 ({spread}): {cause}"]
-    return [f"{rows} sum to less than 1 ({spread}): a sink, dropout, or keys that are not shown?"]
+    cause = (
+        "the rest is with keys that were left out?"
+        if axes.skips_keys
+        else "a sink, dropout, or keys that are not shown?"
+    )
+    return [f"{rows} sum to less than 1 ({spread}): {cause}"]
 
 
 def check_long(
@@ -164,7 +169,8 @@ def text_grid(
 ) -> str:
     """The lesson's grid: key labels on top, then a query label and its weights a line.
 
-    Two decimals; a cell without a weight is blank, a row without a valid key says nan.
+    Two decimals. "·": this query cannot look at this key; a cell without a weight is blank, a row
+    without a valid key says nan. A weight that is where none may be is written like any other.
     """
     widths = [max(5, _width(key) + 1) if _width(key) > 4 else 5 for key in keys]
     margin = max([4, *(_width(query) for query in queries)])
@@ -179,6 +185,8 @@ def text_grid(
 
 
 def _number(weight: np.float32, state: np.uint8) -> str:
+    if state == State.CANNOT_LOOK and not weight > 0 and not weight < 0:
+        return "·"
     if np.isnan(weight):
         return "nan" if state == State.NO_VALID_KEY else ""
     return f"{weight:.2f}"

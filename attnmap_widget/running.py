@@ -15,6 +15,7 @@ from .capturing import Capture, capture
 from .explorer import AttentionExplorer
 from .passes import Cancelled, Pass, Progress
 from .patches import Patches
+from .tokenized import Encoded, known, refuse_too_long, token_lists
 
 
 def explore(
@@ -39,16 +40,19 @@ def explore(
         (`model(*inputs)`), or a function that runs the model (`lambda: model.generate(**inputs)`).
     tokenizer:
         Gives the tokens of a mapping's `input_ids`. With a string there is also a text box: a new
-        sentence captures again.
+        sentence captures again. What it knows of words and special tokens is behind two boxes.
     patches:
         As for `AttentionExplorer`; True for what `Patches.from_model` makes of the inputs' pixels.
     tokens, queries, **options:
-        As for `AttentionExplorer`.
+        As for `AttentionExplorer`; words=True shows words at once.
 
     Raises
     ------
     TypeError
         a string without a tokenizer, or for an encoder-decoder model that needs decoder inputs.
+    ValueError
+        a sentence that is longer than the model takes; words=True where the tokenizer does not say
+        which pieces make a word.
     CaptureError
         no attention was seen.
     """
@@ -60,6 +64,7 @@ def explore(
     try:
         cap = run(model, encoded)
     except Exception as failure:
+        refuse_too_long(model, encoded, failure)
         decodes = getattr(getattr(model, "config", None), "is_encoder_decoder", False)
         if isinstance(inputs, str) and decodes:
             raise TypeError(
@@ -67,8 +72,10 @@ def explore(
                 "decoder_input_ids, or lambda: model.generate(**inputs)"
             ) from failure
         raise
+    text = inputs if isinstance(inputs, str) else None
     if tokens is None and queries is None:
         tokens, queries = token_lists(tokenizer, encoded)
+        options = _with_known(options, known(tokenizer, encoded, text))
     explorer = AttentionExplorer(cap, tokens, queries, patches=patches, **options)
     if isinstance(inputs, str):
         _TextBox(explorer, model, inputs, tokenizer)
@@ -127,10 +134,10 @@ def _evaluating(model: torch.nn.Module) -> Iterator[None]:
             module.training = True
 
 
-def _encode(model: torch.nn.Module, text: str, tokenizer: Any) -> Mapping[str, Any]:
+def _encode(model: torch.nn.Module, text: str, tokenizer: Any) -> Encoded:
     encoded = tokenizer(text, return_tensors="pt")
     device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
-    return {name: value.to(device) for name, value in encoded.items()}
+    return Encoded(encoded, device)
 
 
 def _pixels(inputs: Any) -> Any:
@@ -144,18 +151,15 @@ def _pixels(inputs: Any) -> Any:
     raise TypeError("explore: patches=True needs pixel_values among the inputs; or give Patches")
 
 
-def token_lists(tokenizer: Any, inputs: Any) -> tuple[Any, Any]:
-    """(tokens, queries) by the ids in `inputs`, a list per batch item; None where there is none."""
-    if tokenizer is None or not isinstance(inputs, Mapping):
-        return None, None
-    lists = []
-    for name in ("input_ids", "decoder_input_ids"):
-        ids = inputs.get(name)
-        items = (
-            None if ids is None else [tokenizer.convert_ids_to_tokens(row) for row in ids.tolist()]
-        )
-        lists.append(items[0] if items is not None and len(items) == 1 else items)
-    return lists[0], lists[1]
+def _with_known(options: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
+    """Options of an explorer; what the user says of words and special tokens goes before."""
+    words = options.get("words")
+    if words is True and found["words"] is None and found["query_words"] is None:
+        return {**found, **options}  # let the pieces' marks speak, or say why they cannot
+    if words is None or isinstance(words, bool):
+        options = {"merged": bool(words), **options}
+        options.pop("words", None)
+    return {**found, **options}
 
 
 class _TextBox:
@@ -179,18 +183,23 @@ class _TextBox:
             self._pass.cancel()  # this sentence takes the place of the one before
         text = change["new"]
 
-        def work(progress: Progress, cancelled: Cancelled) -> tuple[Capture, Any]:
+        def work(progress: Progress, cancelled: Cancelled) -> tuple[Capture, Any, str]:
             with self._one_run:
                 encoded = _encode(self._model, text, self._tokenizer)
-                return run(self._model, encoded, cancelled), encoded
+                try:
+                    return run(self._model, encoded, cancelled), encoded, text
+                except Exception as failure:
+                    refuse_too_long(self._model, encoded, failure)
+                    raise
 
         self._explorer.map.status = "running the model…"
         self._pass = Pass(work, progress=lambda _: None, done=self._done, failed=self._failed)
 
-    def _done(self, found: tuple[Capture, Any]) -> None:
-        cap, encoded = found
+    def _done(self, found: tuple[Capture, Any, str]) -> None:
+        cap, encoded, text = found
         try:
-            self._explorer.use(cap, *token_lists(self._tokenizer, encoded))
+            tokens = token_lists(self._tokenizer, encoded)
+            self._explorer.use(cap, *tokens, **known(self._tokenizer, encoded, text))
         except Exception as failure:  # noqa: BLE001 - the last good map stays, with the reason
             self._failed(failure)
 

@@ -127,9 +127,14 @@ def _explain_grid(shape: tuple[int, int], queries: int, keys: int) -> str:
     difference = shape[0] - queries
     if difference == shape[1] - keys:
         more = _count(difference, "key")
-        cause = "block padding?" if difference > 0 else "a window?"
+        if difference > 0:
+            return (
+                f"{more} than tokens (block padding?); rows and columns both differ by "
+                f"{difference}: special or generated tokens that only one of the two has? If the "
+                f"last {difference} are padding, give weights[:{queries}, :{keys}]"
+            )
         return (
-            f"{more} than tokens ({cause}); rows and columns both differ by {abs(difference)}: "
+            f"{more} than tokens (a window?); rows and columns both differ by {-difference}: "
             "special or generated tokens that only one of the two has?"
         )
     return "neither axis fits the tokens"

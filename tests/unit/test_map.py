@@ -96,6 +96,8 @@ def test_queries_left_out_follow_the_tokens() -> None:
         ("color_scale", "cubic", ValueError),
         ("color_range", (1, 0), ValueError),
         ("clip_percentile", 101, ValueError),
+        ("clip_percentile", 0.99, ValueError),
+        ("clip_percentile", 1, ValueError),
         ("mask", np.ones((2, 3), dtype=bool), ShapeError),
         ("causal", "yes", TypeError),
         ("padding", [True], ShapeError),
@@ -221,6 +223,22 @@ def test_the_front_end_knows_every_synced_trait() -> None:
     declared = set(re.findall(r"^\t(\w+):", body.group(1), re.MULTILINE))
     inherited = set(anywidget.AnyWidget.class_traits(sync=True))
     assert declared == set(AttentionMap.class_traits(sync=True)) - inherited
+
+
+def test_a_share_where_percent_are_meant_is_refused_with_the_fix() -> None:
+    with pytest.raises(ValueError, match=r"of 0\.99 give 99"):
+        AttentionMap(list("abc"), np.eye(3), clip_percentile=0.99)
+    AttentionMap(list("abc"), np.eye(3), clip_percentile=99)
+
+
+def test_no_title_is_none() -> None:
+    attention = AttentionMap(list("abc"), np.eye(3), title=None, status=None)
+    assert (attention.title, attention.status) == ("", "")
+    attention.update(title="here", error="bad")
+    attention.title = attention.error = None
+    assert (attention.title, attention.error) == ("", "")
+    with pytest.raises(TraitError, match="title"):
+        attention.title = 5
 
 
 def test_text_form_says_what_it_is() -> None:

@@ -100,3 +100,14 @@ def test_the_largest_keys_are_weights_that_the_row_may_give() -> None:
     keys, weights = largest_keys(values[0], states[0], 8)
     assert keys.tolist() == [0, 4, 1]
     np.testing.assert_array_equal(weights, np.float32([0.4, 0.3, -0.9]))
+
+
+def test_what_cannot_be_looked_at_is_a_dot_in_its_place() -> None:
+    weights = [[1, 0, 0, 0], [0.5, 0.5, 0, 0], [0.2, nan, 0.8, 0.25]]
+    grid = AttentionMap(["a", "bird", "c", "d"], weights, ["x", "y", "z"], causal=True)
+    assert str(grid).splitlines() == [
+        "        a bird    c    d",
+        "   x 1.00    ·    ·    ·",
+        "   y 0.50 0.50    ·    ·",
+        "   z 0.20      0.80 0.25",
+    ]
