@@ -19,7 +19,7 @@ from .colors import Colors
 from .errors import ShapeError
 from .grids import ArrayGrid, Grid, LongGrid
 from .states import StateGrid, cell_states
-from .tiles import Tile, Window
+from .tiles import Tile, Window, nameable
 from .tokens import Token, accept_tokens
 from .weights import BoolGrid, FloatGrid, accept, accept_bool, explain_shape
 
@@ -98,20 +98,16 @@ _PLACE_OPTIONS = ("selection", "hover", "viewport")
 INPUTS = (*GRID_INPUTS, *_STATE_OPTIONS, *_COLOR_OPTIONS, *_PLACE_OPTIONS)
 
 
-_MOST_CELLS = 1 << 32
-"""Positions travel as 32-bit numbers; one that wrapped around would name a wrong cell."""
-
-
 def check(before: Checked | None, changes: Mapping[str, Any]) -> Checked:
     """`before` with `changes` (names of `INPUTS`) applied.
 
     Raises ShapeError, TypeError or ValueError, naming the input, when they do not fit together.
     """
     tokens, queries, grid = _grid(before, changes)
-    if math.prod(grid.shape) > _MOST_CELLS:
+    if not nameable(grid.shape):
         raise ShapeError(
             f"weights: {grid.shape[0]} × {grid.shape[1]} are too many to name each by its place; a "
-            "map takes up to 65 536 × 65 536: give a part of the queries or keys"
+            "map takes up to 33 554 432 × 33 554 432: give a part of the queries or keys"
         )
     resized = before is not None and before.shape != grid.shape
     options = before.options if before is not None else Options()

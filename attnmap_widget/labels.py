@@ -23,6 +23,9 @@ import unicodedata
 from collections.abc import Sequence
 from typing import Any
 
+_PLAIN = 2048
+"""Lists of up to this many labels travel as they are."""
+
 _PRINTED = (*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100))
 _MOVED = [byte for byte in range(0x100) if byte not in _PRINTED]
 # Alphabet -> byte, as a Latin-1 character. Latin-1 characters that the alphabet lacks (a plain
@@ -213,10 +216,15 @@ def _code_point(char: str) -> str:
 
 
 def to_wire(tokens: Sequence[object]) -> dict[str, Any]:
-    """As the front end's `Labels`; `raw` only where a token reads differently."""
-    shown = readable(tokens)
-    raw = [
-        text if text != label else None
-        for text, label in zip(map(raw_text, tokens), shown, strict=True)
-    ]
+    """As the front end's `Labels`, long lists as its `PackedLabels`.
+
+    `raw` only where a token reads differently.
+    """
+    from .packed_labels import pack
+
+    shown, given = readable(tokens), list(map(raw_text, tokens))
+    packed = pack(shown, given) if len(shown) > _PLAIN else None
+    if packed is not None:
+        return packed
+    raw = [text if text != label else None for text, label in zip(given, shown, strict=True)]
     return {"labels": shown, "raw": raw if any(text is not None for text in raw) else None}

@@ -37,21 +37,60 @@ class Tile:
     """Queries and keys per cell."""
     values: FloatGrid
     states: StateGrid
-    at: NDArray[np.uint32] | None
+    at: NDArray[np.int64] | None
     """query * keys + key of the largest weight in each cell; None when every bin is one cell."""
 
     def to_wire(self) -> dict[str, Any]:
-        """As the front end's `WireTile`: bytes, never lists of numbers."""
+        """As the front end's `WireTile`: bytes, never lists of numbers.
+
+        A pooled tile is what travels first of a long map, and every byte of it is waited for: its
+        states go two to a byte, and positions count from their bin, which takes 2 bytes each as
+        long as bins have up to 65 536 cells.
+        """
         plain = bool((self.states <= State.ZERO).all())
+        states = self.states.ravel()
+        if self.at is not None:
+            states = _halves(states)
         return {
             "size": list(self.size),
             "shape": list(self.values.shape),
             "window": list(self.window),
             "bin": list(self.bin),
             "data": self.values.astype("<f4", copy=False).tobytes(),
-            "states": None if plain else self.states.tobytes(),
-            "at": None if self.at is None else self.at.astype("<u4", copy=False).tobytes(),
+            "states": None if plain else states.tobytes(),
+            "at": None if self.at is None else self._offsets(self.at).tobytes(),
         }
+
+    def _offsets(self, at: NDArray[np.int64]) -> NDArray[np.uint16 | np.uint32]:
+        """Of each position from the start of its bin: row * columns of the bin + column.
+
+        A first look shows a query that was read for others that were not: it may lie below its bin.
+        """
+        (rows, columns), (q0, _, k0, _) = self.bin, self.window
+        queries, keys = np.divmod(at, self.size[1])
+        queries -= q0 + np.arange(at.shape[0])[:, None] * rows
+        keys -= k0 + np.arange(at.shape[1]) * columns
+        offsets = queries * columns + keys
+        kind = "<u2" if offsets.max(initial=0) < 1 << 16 else "<u4"
+        narrow: NDArray[np.uint16 | np.uint32] = offsets.astype(kind)
+        return narrow
+
+
+def _halves(states: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Two states a byte, the first in its low half."""
+    even = np.append(states, np.zeros(len(states) % 2, dtype=np.uint8))
+    return even[::2] | np.left_shift(even[1::2], 4, dtype=np.uint8)
+
+
+def bin_of(size: tuple[int, int], limit: int = OVERVIEW) -> tuple[int, int]:
+    """Queries and keys per cell of an overview."""
+    return max(1, -(-size[0] // limit)), max(1, -(-size[1] // limit))
+
+
+def nameable(size: tuple[int, int]) -> bool:
+    """Whether each cell of a bin has a number of 32 bits: else positions would wrap around."""
+    rows, columns = bin_of(size)
+    return rows * columns <= 1 << 32
 
 
 def tile(values: FloatGrid, states: StateGrid, window: Window | None = None) -> Tile:
@@ -85,7 +124,7 @@ def pooled(read: Read, size: tuple[int, int], window: Window, limit: int = OVERV
     shape = (-(-(q1 - q0) // rows), -(-(k1 - k0) // columns))
     weights = np.empty(shape, dtype=np.float32)
     states = np.empty(shape, dtype=np.uint8)
-    at = np.empty(shape, dtype=np.uint32)
+    at = np.empty(shape, dtype=np.int64)
     for row in range(shape[0]):  # one band of queries at a time keeps the extra memory O(keys)
         first = q0 + row * rows
         band, band_states = read((first, min(first + rows, q1), k0, k1))

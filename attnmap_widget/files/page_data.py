@@ -42,11 +42,12 @@ class PageData:
 
     def to_json(self, first: int, note: str) -> str:
         """As text that is inert inside a script element, whatever the tokens hold."""
+        written = [self._labels_of(tokens) for tokens in self._labels]
         shared, own = _factor([entry["state"] for entry in self.maps])
         maps = [{**entry, "state": state} for entry, state in zip(self.maps, own, strict=True)]
         data = {
             "buffers": [base64.b64encode(buffer).decode("ascii") for buffer in self._buffers],
-            "labels": [labels.to_wire(tokens) for tokens in self._labels],
+            "labels": written,
             "shared": shared,
             "maps": maps,
             "first": first,
@@ -80,6 +81,13 @@ class PageData:
             "status": figure.status,
             "_colors": {**colors, "ramp": self._number(self._buffers, colors["ramp"])},
             "_checks": list(checked.checks),
+        }
+
+    def _labels_of(self, tokens: tuple[Token, ...]) -> dict[str, Any]:
+        wire = labels.to_wire(tokens)
+        return {
+            name: self._number(self._buffers, part) if isinstance(part, bytes) else part
+            for name, part in wire.items()
         }
 
     def _tile(self, tile: Tile) -> dict[str, Any]:

@@ -4,7 +4,7 @@
  */
 
 import { createMap } from "./map";
-import type { Labels, Model, State, WireTile } from "./model";
+import type { Labels, Model, PackedLabels, State, WireLabels, WireTile } from "./model";
 
 /** 8-bit weights: 0 is no weight, any other code is (code − zero) · step. */
 interface Quantized {
@@ -19,6 +19,11 @@ type StoredTile = Omit<WireTile, "data" | "states" | "at"> & {
 	at: number | null;
 	quantized: Quantized | null;
 };
+
+/** Likewise of labels. */
+type StoredLabels =
+	| Labels
+	| (Omit<PackedLabels, "texts" | "ids"> & { texts: number | null; ids: number | null });
 
 export interface StoredState
 	extends Omit<State, "tokens" | "queries" | "weights" | "_detail" | "_colors" | "hover"> {
@@ -45,7 +50,7 @@ interface StoredMap {
 export interface PageData {
 	/** base64 */
 	buffers: string[];
-	labels: Labels[];
+	labels: StoredLabels[];
 	/** what is the same in all maps; each of them has the rest */
 	shared: PartOfState;
 	maps: StoredMap[];
@@ -77,7 +82,16 @@ export function stateOf(data: PageData, map: StoredMap): State {
 		_colors: { ...data.shared._colors, ...map.state._colors },
 	} as StoredState;
 	const buffer = (index: number) => fromBase64(data.buffers[index] ?? "");
-	const labels = (index: number) => data.labels[index] ?? { labels: [], raw: null };
+	const labels = (index: number): WireLabels => {
+		const stored = data.labels[index] ?? { labels: [], raw: null };
+		if ("labels" in stored) return stored;
+		const { texts, ids } = stored;
+		return {
+			...stored,
+			texts: texts === null ? null : buffer(texts),
+			ids: ids === null ? null : buffer(ids),
+		};
+	};
 	const wire = ({ quantized, ...tile }: StoredTile): WireTile => {
 		const data = buffer(tile.data);
 		return {

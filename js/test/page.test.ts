@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { labelsOf } from "../src/labels";
 import { dequantize, fromBase64, openPage, type PageData, PageModel, stateOf } from "../src/page";
 import { colorsOf, stateOf as fakeState, labels, names, rampOf, softmaxRows } from "./fixtures";
 import { frames, hostOf } from "./page";
@@ -97,8 +98,8 @@ describe("what the page holds", () => {
 		const data = pageOf();
 		const state = stateOf(data, data.maps[2] as PageData["maps"][number]);
 		expect(state.title).toBe("Layer 1 · Head 0");
-		expect(state.tokens.labels).toEqual(names(COLUMNS, "key"));
-		expect(state.queries?.labels).toEqual(names(ROWS, "query"));
+		expect(labelsOf(state.tokens).labels).toEqual(names(COLUMNS, "key"));
+		expect(state.queries).toEqual(labels(names(ROWS, "query")));
 		expect(state.weights.data).toEqual(floats(softmaxRows(ROWS, COLUMNS, false, 3)));
 		expect(state._colors.ramp).toEqual(bytesOf(rampOf("Blues")));
 		expect(state.hover).toBeNull();
