@@ -18,6 +18,7 @@ from . import colors, schemes
 from .colors import Colors
 from .errors import ShapeError
 from .grids import ArrayGrid, Grid, LongGrid
+from .pooling import POOLS, Pool
 from .states import StateGrid, cell_states
 from .tiles import Tile, Window, nameable
 from .tokens import Token, accept_tokens
@@ -34,6 +35,7 @@ class Options:
     color_range: tuple[float, float] | None = None
     color_scale: str = "linear"
     clip_percentile: float | None = None
+    pool: Pool = "max"
     mask: BoolGrid | None = None
     causal: bool = False
     padding: tuple[BoolGrid, BoolGrid | None] | None = None
@@ -95,7 +97,7 @@ GRID_INPUTS = ("tokens", "queries", "weights")
 _STATE_OPTIONS = ("mask", "causal", "padding", "query_offset", "not_yet")
 _COLOR_OPTIONS = ("scheme", "color_range", "color_scale", "clip_percentile", "exclude_keys")
 _PLACE_OPTIONS = ("selection", "hover", "viewport")
-INPUTS = (*GRID_INPUTS, *_STATE_OPTIONS, *_COLOR_OPTIONS, *_PLACE_OPTIONS)
+INPUTS = (*GRID_INPUTS, *_STATE_OPTIONS, *_COLOR_OPTIONS, "pool", *_PLACE_OPTIONS)
 
 
 def check(before: Checked | None, changes: Mapping[str, Any]) -> Checked:
@@ -124,11 +126,14 @@ def check(before: Checked | None, changes: Mapping[str, Any]) -> Checked:
         grid = replace(grid, states=_states(grid, options))
     kept = before if before is not None and grid is before.grid else None
     found = kept.checks if kept else tuple(grid.checks(causal=options.causal))
-    tile = kept.tile if kept else grid.tile()
-    if kept and options.viewport == kept.options.viewport:
-        detail = kept.detail
+    alike = kept if kept and kept.options.pool == options.pool else None
+    tile = alike.tile if alike else grid.tile(None, options.pool)
+    if alike and options.viewport == alike.options.viewport:
+        detail = alike.detail
+    elif options.viewport and tile.at is not None:
+        detail = grid.tile(options.viewport, options.pool)
     else:
-        detail = grid.tile(options.viewport) if options.viewport and tile.at is not None else None
+        detail = None
     if kept and touched <= {"selection", "hover"}:
         painted = kept.colors
     else:
@@ -215,7 +220,7 @@ def accept_options(
 ) -> dict[str, Any]:
     """The options among `changes` in their accepted form, for a grid of `shape`; raises if none."""
     accepted: dict[str, Any] = {}
-    for name in (*_STATE_OPTIONS, *_COLOR_OPTIONS, *_PLACE_OPTIONS):
+    for name in (*_STATE_OPTIONS, *_COLOR_OPTIONS, "pool", *_PLACE_OPTIONS):
         if name not in changes:
             continue
         given = changes[name]
@@ -238,6 +243,8 @@ def accept_options(
                 value = _scale(given)
             case "clip_percentile":
                 value = None if given is None else _percentile(given)
+            case "pool":
+                value = _pool(given)
             case "viewport":
                 value = None if given is None else _window(given, shape)
             case _:
@@ -370,6 +377,13 @@ def _scale(given: Any) -> str:
     if given not in colors.SCALES:
         raise ValueError(f"color_scale: got {given!r}, accepted are {', '.join(colors.SCALES)}")
     return str(given)
+
+
+def _pool(given: Any) -> Pool:
+    for known in POOLS:
+        if given == known:
+            return known
+    raise ValueError(f"pool: got {given!r}, accepted are {', '.join(POOLS)}")
 
 
 def _percentile(given: Any) -> float:

@@ -49,5 +49,5 @@ class LongHead:
         whole = (0, queries, 0, keys)
         overview = Tile((queries, keys), whole, seen.bin, seen.values, states, seen.at)
         read = 1 / seen.sampled
-        survey = Survey(overview, seen.row_sums, seen.row_argmax, seen.row_max, read)
+        survey = Survey(overview, seen.row_sums, seen.row_argmax, seen.row_max, read, seen.means)
         return LongGrid(self, survey)

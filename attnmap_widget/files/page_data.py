@@ -60,7 +60,7 @@ class PageData:
         """As `StoredState` of the front end: every synced trait."""
         checked = figure.checked
         options = checked.options
-        whole = checked.grid.tile()
+        whole = checked.grid.tile(None, options.pool)
         detail = options.viewport is not None and whole.at is not None
         colors = checked.colors.to_wire()
         return {

@@ -35,7 +35,10 @@ export function describeGrid(
 	const [queries, keys] = tile.size;
 	const [rows, columns] = tile.bin;
 	const size = `${count(queries, "query", "queries")} × ${count(keys, "key")}`;
-	const bins = rows > 1 || columns > 1 ? `, ${rows} × ${columns} per cell` : "";
+	const bins =
+		rows > 1 || columns > 1
+			? `, ${tile.pool === "mean" ? "mean of " : ""}${rows} × ${columns} per cell`
+			: "";
 	const part = q1 - q0 < queries || k1 - k0 < keys;
 	const inView = part ? `, in view ${q0}–${q1 - 1} × ${k0}–${k1 - 1}` : "";
 	view.title.textContent = title;

@@ -40,7 +40,10 @@ export interface PackedLabels {
 
 export type WireLabels = Labels | PackedLabels;
 
-/** One window of the grid. `bin` > 1 in a direction means max-pooled cells. */
+/** How several cells become one; where a tile does not say, its largest. */
+export type Pool = "max" | "mean";
+
+/** One window of the grid. `bin` > 1 in a direction means pooled cells. */
 export interface WireTile {
 	/** queries and keys of the whole grid */
 	size: [number, number];
@@ -50,6 +53,7 @@ export interface WireTile {
 	window: [number, number, number, number];
 	/** queries and keys per cell of the tile */
 	bin: [number, number];
+	pool?: Pool;
 	/** float32 little-endian, row by row; NaN where there is no weight */
 	data: Bytes;
 	/**
@@ -131,6 +135,7 @@ export interface Tile {
 	shape: [number, number];
 	window: [number, number, number, number];
 	bin: [number, number];
+	pool: Pool;
 	weights: Float32Array;
 	states: Uint8Array | null;
 	/** see `WireTile` */
@@ -159,6 +164,7 @@ export function decodeTile(wire: WireTile): Tile {
 		shape: wire.shape,
 		window: wire.window,
 		bin: wire.bin,
+		pool: wire.pool ?? "max",
 		weights: new Float32Array(data.buffer, data.byteOffset, data.byteLength >> 2),
 		states: states && wire.at ? twoEach(states, count) : states,
 		at: wire.at && integersOf(wire.at, count),

@@ -1,12 +1,12 @@
 /**
  * Where cells are smaller than device pixels, each pixel gets the largest weight under it, so that
- * a lone spike is never lost.
+ * a lone spike is never lost; or their mean, where that was asked for.
  */
 
 import { clamp, firstCell } from "./geometry";
 import type { Tile } from "./model";
 
-export type Source = Pick<Tile, "shape" | "weights" | "states">;
+export type Source = Pick<Tile, "shape" | "weights" | "states" | "pool">;
 
 /** One direction of a picture: its pixels, and which cells of the tile each of them stands for. */
 export interface Spans {
@@ -56,7 +56,8 @@ export function eachBand(
 		for (let row = 0; row < rows; row++) {
 			const from = down[top + row] as number;
 			const to = down[top + row + 1] as number;
-			poolRow(seen, tile.shape[1], from, to, across, line, weights, row * width);
+			const pool = tile.pool === "mean" ? meansOfRow : poolRow;
+			pool(seen, tile.shape[1], from, to, across, line, weights, row * width);
 			if (states && to > from) {
 				const last = (to - 1) * tile.shape[1];
 				statesOfRow(tile.states as Uint8Array, last, across, weights, states, row * width);
@@ -64,7 +65,7 @@ export function eachBand(
 		}
 		const size = rows * width;
 		const band = { weights: weights.subarray(0, size), states: states?.subarray(0, size) ?? null };
-		visit({ shape: [rows, width], ...band }, top);
+		visit({ shape: [rows, width], pool: tile.pool, ...band }, top);
 	}
 }
 
@@ -111,6 +112,32 @@ function poolRow(
 			if (Math.abs(weight) > Math.abs(best) || Number.isNaN(best)) best = weight;
 		}
 		into[start + pixel] = best;
+	}
+}
+
+/** As `poolRow`: the mean of the weights under each pixel, NaN where there is none. */
+function meansOfRow(
+	seen: Float32Array,
+	columns: number,
+	from: number,
+	to: number,
+	across: Uint32Array,
+	_: Float32Array,
+	into: Float32Array,
+	start: number,
+): void {
+	for (let pixel = 0; pixel < across.length - 1; pixel++) {
+		let sum = 0;
+		let count = 0;
+		for (let row = from; row < to; row++) {
+			for (let column = across[pixel] as number; column < (across[pixel + 1] as number); column++) {
+				const weight = seen[row * columns + column] as number;
+				if (Number.isNaN(weight)) continue;
+				sum += weight;
+				count++;
+			}
+		}
+		into[start + pixel] = count === 0 ? Number.NaN : sum / count;
 	}
 }
 
