@@ -19,8 +19,9 @@ from .axes import Axes, IntArray
 from .colors import Colors
 from .errors import ShapeError
 from .grids import ArrayGrid, Grid, LongGrid
+from .pooling import POOLS, Pool
 from .states import StateGrid, cell_states
-from .tiles import Tile, Window
+from .tiles import Tile, Window, nameable
 from .tokens import Token, accept_tokens
 from .weights import BoolGrid, FloatGrid, accept, accept_bool, explain_shape
 
@@ -35,6 +36,7 @@ class Options:
     color_range: tuple[float, float] | None = None
     color_scale: str = "linear"
     clip_percentile: float | None = None
+    pool: Pool = "max"
     mask: BoolGrid | None = None
     causal: bool = False
     padding: tuple[BoolGrid, BoolGrid | None] | None = None
@@ -115,12 +117,9 @@ INPUTS = (
     "softmax",
     *_AXIS_OPTIONS,
     *_COLOR_OPTIONS,
+    "pool",
     *_PLACE_OPTIONS,
 )
-
-
-_MOST_CELLS = 1 << 32
-"""Positions travel as 32-bit numbers; one that wrapped around would name a wrong cell."""
 
 
 def check(before: Checked | None, changes: Mapping[str, Any]) -> Checked:
@@ -129,10 +128,10 @@ def check(before: Checked | None, changes: Mapping[str, Any]) -> Checked:
     Raises ShapeError, TypeError or ValueError, naming the input, when they do not fit together.
     """
     tokens, queries, grid = _grid(before, changes)
-    if math.prod(grid.shape) > _MOST_CELLS:
+    if not nameable(grid.shape):
         raise ShapeError(
             f"weights: {grid.shape[0]} × {grid.shape[1]} are too many to name each by its place; a "
-            "map takes up to 65 536 × 65 536: give a part of the queries or keys"
+            "map takes up to 33 554 432 × 33 554 432: give a part of the queries or keys"
         )
     resized = before is not None and before.shape != grid.shape
     options = before.options if before is not None else Options()
@@ -166,11 +165,14 @@ def check(before: Checked | None, changes: Mapping[str, Any]) -> Checked:
         found = kept.checks
     else:
         found = tuple(grid.checks(causal=options.causal, axes=named, softmax=options.softmax))
-    tile = kept.tile if kept else grid.tile()
-    if kept and options.viewport == kept.options.viewport:
-        detail = kept.detail
+    alike = kept if kept and kept.options.pool == options.pool else None
+    tile = alike.tile if alike else grid.tile(None, options.pool)
+    if alike and options.viewport == alike.options.viewport:
+        detail = alike.detail
+    elif options.viewport and tile.at is not None:
+        detail = grid.tile(options.viewport, options.pool)
     else:
-        detail = grid.tile(options.viewport) if options.viewport and tile.at is not None else None
+        detail = None
     if kept and touched <= {"selection", "hover"}:
         painted = kept.colors
     else:
@@ -289,6 +291,8 @@ def accept_options(
                 value = _scale(given)
             case "clip_percentile":
                 value = None if given is None else _percentile(given)
+            case "pool":
+                value = _pool(given)
             case "viewport":
                 value = None if given is None else _window(given, shape)
             case _:
@@ -424,6 +428,13 @@ def _scale(given: Any) -> str:
     if given not in colors.SCALES:
         raise ValueError(f"color_scale: got {given!r}, accepted are {', '.join(colors.SCALES)}")
     return str(given)
+
+
+def _pool(given: Any) -> Pool:
+    for known in POOLS:
+        if given == known:
+            return known
+    raise ValueError(f"pool: got {given!r}, accepted are {', '.join(POOLS)}")
 
 
 def _percentile(given: Any) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from . import reading, tiles
 from .axes import Axes
+from .pooling import Pool
 from .reading import Lean
 from .states import StateGrid, counted
 from .tiles import Tile, Window
@@ -46,6 +47,8 @@ class Survey:
     """(queries,) that weight, NaN for a row without any."""
     read: float = 1.0
     """The share of the queries that was read; below 1 it is a first look, NaN for the others."""
+    means: FloatGrid | None = None
+    """As `overview`: the mean of the weights in each bin, NaN where there is none."""
 
 
 class Cells(NamedTuple):
@@ -79,9 +82,9 @@ class ArrayGrid:
         """What `AttentionMap.weights` reads back."""
         return self.values
 
-    def tile(self, window: Window | None = None) -> Tile:
+    def tile(self, window: Window | None = None, pool: Pool = "max") -> Tile:
         """What the browser gets of that part."""
-        return tiles.tile(self.values, self.states, window)
+        return tiles.tile(self.values, self.states, window, pool)
 
     def row_sums(self) -> NDArray[np.float64]:
         """(queries,)."""
@@ -106,6 +109,8 @@ class ArrayGrid:
     def cells(self, shown: Tile, exclude: tuple[int, ...]) -> Cells:
         """What the colour range of the window of `shown` is taken from."""
         q0, q1, k0, k1 = shown.window
+        if shown.pool == "mean" and max(shown.bin) > 1:
+            return Cells(shown.values, shown.states, _columns(shown, exclude))
         columns = tuple(key - k0 for key in exclude if k0 <= key < k1)
         return Cells(self.values[q0:q1, k0:k1], self.states[q0:q1, k0:k1], columns)
 
@@ -173,14 +178,20 @@ class LongGrid:
         """What `AttentionMap.weights` reads back."""
         return LongWeights(self.source)
 
-    def tile(self, window: Window | None = None) -> Tile:
+    def tile(self, window: Window | None = None, pool: Pool = "max") -> Tile:
         """The overview; a window that is read within a moment is read anew."""
-        if window is None:
-            return self.survey.overview
-        q0, q1, k0, k1 = window
-        if (q1 - q0) * (k1 - k0) > _READ_AT_ONCE:
-            return self.survey.overview
-        return tiles.read_tile(self.source.window, self.shape, window)
+        q0, q1, k0, k1 = window or (0, self.shape[0], 0, self.shape[1])
+        if window is None or (q1 - q0) * (k1 - k0) > _READ_AT_ONCE:
+            return self._overview(pool)
+        return tiles.read_tile(self.source.window, self.shape, window, pool)
+
+    def _overview(self, pool: Pool) -> Tile:
+        overview, means = self.survey.overview, self.survey.means
+        if pool == "max":
+            return overview
+        if means is None:
+            raise ValueError("pool: this grid came without means; accepted is 'max'")
+        return replace(overview, values=tiles.averaged(means, overview.values), pool=pool)
 
     def row_sums(self) -> NDArray[np.float64]:
         """(queries,)."""
@@ -219,9 +230,10 @@ class LongGrid:
         """
         q0, q1, k0, k1 = shown.window
         width = shown.bin[1]
-        columns = tuple(dict.fromkeys((key - k0) // width for key in exclude if k0 <= key < k1))
+        columns = _columns(shown, exclude)
         others = np.empty(0, dtype=np.float32)
-        if width > 1 and self.survey.read == 1:
+        largest = max(shown.bin) > 1 and shown.pool == "max"
+        if width > 1 and largest and self.survey.read == 1:
             for column in columns:
                 first = k0 + column * width
                 end = min(first + width, k1)
@@ -229,8 +241,13 @@ class LongGrid:
                 kept = [key - first for key in range(first, end) if key not in exclude]
                 counts = counted(states[:, kept])
                 others = np.append(others, values[:, kept][counts])
-        pooled = max(shown.bin) > 1
-        return Cells(shown.values, shown.states, columns, others, pooled)
+        return Cells(shown.values, shown.states, columns, others, largest)
+
+
+def _columns(shown: Tile, exclude: tuple[int, ...]) -> tuple[int, ...]:
+    """The columns of a tile that hold one of these keys."""
+    _, _, k0, k1 = shown.window
+    return tuple(dict.fromkeys((key - k0) // shown.bin[1] for key in exclude if k0 <= key < k1))
 
 
 Grid = ArrayGrid | LongGrid

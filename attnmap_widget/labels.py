@@ -23,6 +23,9 @@ import unicodedata
 from collections.abc import Sequence
 from typing import Any
 
+_PLAIN = 2048
+"""Lists of up to this many labels travel as they are."""
+
 _PRINTED = (*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100))
 _MOVED = [byte for byte in range(0x100) if byte not in _PRINTED]
 # Alphabet -> byte, as a Latin-1 character. Latin-1 characters that the alphabet lacks (a plain
@@ -233,14 +236,17 @@ def _code_point(char: str) -> str:
 
 
 def to_wire(tokens: Sequence[object], positions: object = None) -> dict[str, Any]:
-    """As the front end's `Labels`; `raw` only where a token reads differently.
+    """As the front end's `Labels`, long lists as its `PackedLabels`.
 
-    `positions` is what says where they stand, as it travels; None: their indices.
+    `raw` only where a token reads differently. `positions` is what says where they stand, as it
+    travels; None: their indices.
     """
-    shown = readable(tokens)
-    raw = [
-        text if text != label else None
-        for text, label in zip(map(raw_text, tokens), shown, strict=True)
-    ]
-    some = any(text is not None for text in raw)
-    return {"labels": shown, "raw": raw if some else None, "positions": positions}
+    from .packed_labels import pack
+
+    shown, given = readable(tokens), list(map(raw_text, tokens))
+    packed = pack(shown, given) if len(shown) > _PLAIN else None
+    if packed is None:
+        raw = [text if text != label else None for text, label in zip(given, shown, strict=True)]
+        some = any(text is not None for text in raw)
+        packed = {"labels": shown, "raw": raw if some else None}
+    return {**packed, "positions": positions}

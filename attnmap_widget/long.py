@@ -46,8 +46,8 @@ class LongHead:
         states[seen.values == 0] = State.ZERO
         states[seen.forbidden] = State.CANNOT_LOOK
         states[np.isnan(seen.values)] = State.NO_VALID_KEY
-        at = seen.at.astype(np.uint32)
-        overview = Tile((queries, keys), (0, queries, 0, keys), seen.bin, seen.values, states, at)
+        whole = (0, queries, 0, keys)
+        overview = Tile((queries, keys), whole, seen.bin, seen.values, states, seen.at)
         read = 1 / seen.sampled
-        survey = Survey(overview, seen.row_sums, seen.row_argmax, seen.row_max, read)
+        survey = Survey(overview, seen.row_sums, seen.row_argmax, seen.row_max, read, seen.means)
         return LongGrid(self, survey)

@@ -146,6 +146,10 @@ class AttentionMap(FileMethods, anywidget.AnyWidget):
         help="False: weights of any sign and sum, as differences and norms are; not checked as "
         "a softmax is."
     )
+    pool = _Input(
+        help='Of a map too large to send cell by cell, each cell is the "max" or the "mean" of '
+        "several weights."
+    )
     not_yet = _Input(help="bool (queries, keys), True = the key did not exist at that step.")
 
     _detail = t.Any(None).tag(
@@ -198,8 +202,8 @@ class AttentionMap(FileMethods, anywidget.AnyWidget):
                 self.set_trait(name, value)
             self._derive()
             self._tell(old, new)
-        if checked.grid is not before.grid and _same(old.get("weights"), new["weights"]):
-            self.send_state("weights")  # other states of the same weights
+        if checked.tile is not before.tile and _same(old.get("weights"), new["weights"]):
+            self.send_state("weights")  # other states of the same weights, or pooled otherwise
         if checked.axes is not before.axes:
             self.send_state(["tokens", "queries"])  # their positions travel with them
 
@@ -362,7 +366,8 @@ def _pooled(tile: tiles.Tile) -> str:
     if rows * columns == 1:
         return ""
     q0, q1, k0, k1 = tile.window
-    return f"{q1 - q0} × {k1 - k0} weights, each cell the largest of {rows} × {columns}"
+    what = "largest" if tile.pool == "max" else "mean"
+    return f"{q1 - q0} × {k1 - k0} weights, each cell the {what} of {rows} × {columns}"
 
 
 def _keys_to_wire(checked: Checked) -> dict[str, Any]:

@@ -44,6 +44,32 @@ class Bands:
         last = int(high.max())
         return (int(low.masked_fill(high == 0, last).min()), last) if last else (0, 0)
 
+    def counts(
+        self, rows: range, there: Tensor, bin_: tuple[int, int], shape: tuple[int, int]
+    ) -> Tensor:
+        """How many cells of each bin the rows may look at, float64 ``shape``.
+
+        Only rows that are ``there`` (bool, one for each of ``rows``); bins of (rows read, keys).
+        """
+        (height, columns), (_, width) = bin_, shape
+        read = slice(rows.start, rows.stop, rows.step)
+        bins = torch.arange(len(rows), device="cpu") // height
+        ones = there.to(torch.float64)
+        ends = torch.arange(width + 1, device="cpu") * columns
+
+        def beyond(edge: Tensor) -> Tensor:
+            """Σ of max(0, end − edge) over the rows of a bin, for each end: (bins, ends)."""
+            into = (bins, edge // columns + 1)
+            how_many, total = (
+                torch.zeros(shape[0], width + 2, dtype=torch.float64, device="cpu")
+                .index_put_(into, what, accumulate=True)
+                .cumsum(1)[:, : width + 1]
+                for what in (ones, ones * edge)
+            )
+            return ends * how_many - total
+
+        return (beyond(self.low[read]) - beyond(self.high[read])).diff(dim=1)
+
     def forbidden(self, rows: int, columns: int, shape: tuple[int, int]) -> Tensor:
         """Bins of rows × columns cells that no row may look into, bool ``shape``."""
         height, width = shape

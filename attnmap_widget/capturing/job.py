@@ -31,6 +31,10 @@ class Found:
     entropy: Tensor
     mass: Tensor
     """(keys,) float64."""
+    sums: Tensor
+    """(R, C) float64: the weights in each bin, added up."""
+    counts: Tensor
+    """(R, C) float64: how many there are, where the mask lets the row look."""
     void: Tensor
     """(rows,) bool: no valid key."""
     forbidden: Tensor

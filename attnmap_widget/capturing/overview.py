@@ -92,6 +92,8 @@ class Pass:
             total=of_rows(dtype, 0.0), top=of_rows(dtype, FAR),
             top_key=of_rows(torch.int64, -1), entropy=of_rows(dtype, math.nan),
             mass=torch.zeros(self._source.shape[1], dtype=torch.float64, device="cpu"),
+            sums=torch.zeros(self._bins, dtype=torch.float64, device="cpu"),
+            counts=torch.zeros(self._bins, dtype=torch.float64, device="cpu"),
             void=of_rows(torch.bool, True),
             forbidden=torch.ones(self._bins, dtype=torch.bool, device="cpu"),
         )  # fmt: skip
@@ -183,6 +185,10 @@ class Pass:
         found.row = torch.where(empty, row[:, None], found.row)
         begins = torch.arange(self._bins[1], device="cpu") * self._columns
         found.key = torch.where(empty, begins[None], found.key)
+        if isinstance(self._source, Plain):
+            found.counts = self._source.bands.counts(
+                self._rows, ~void, (height, self._columns), self._bins
+            )
         if isinstance(self._source, Plain) and self._rows.step == 1:
             found.forbidden = self._source.bands.forbidden(height, self._columns, self._bins)
         elif isinstance(self._source, Plain):

@@ -148,10 +148,52 @@ class PanelReader:
             view = self._view(count, slot, begin, bins)
             if broken:  # 0 · NaN is not 0
                 view.powers.masked_fill_(total.isnan(), 0.0)
-            mass = torch.mv(view.powers.T, factors[:, place].contiguous())
-            self._mass[:, view.at] += mass.view(self._job.columns, bins)
+            self._add_up(start, panel, view, factors[:, place])
         if slots:
             self._finish_maxima(start, panel, slots, reference=reference, log_sum=log_sum)
+
+    def _add_up(self, start: int, panel: Panel, view: _View, factors: Tensor) -> None:
+        """Add a block's weights, powers times a factor for each row, to the bins' and keys' sums.
+
+        Both from one product for each bin's rows: weights are never formed.
+        """
+        found, height, columns = self._job.found, self._job.height, self._job.columns
+        bins = view.grid.shape[2]
+        whole = panel.count // height * height
+        parts = [(0, whole, height)] if whole else []
+        if whole < panel.count:
+            parts.append((whole, panel.count, panel.count - whole))
+        for first, stop, rows in parts:
+            powers = view.powers[first:stop].view(-1, rows, view.powers.shape[1])
+            factor = factors[first:stop].reshape(-1, 1, rows)
+            mass = torch.bmm(factor, powers).view(-1, columns, bins)
+            self._mass[:, view.at] += mass.sum(0)
+            row = (start + first) // height
+            with self._job.lock:  # two panels may share a bin
+                found.sums[row : row + len(mass), view.at] += mass.sum(1)
+        if self._job.tracked:
+            self._count(start, panel, view, factors)
+
+    def _count(self, start: int, panel: Panel, view: _View, factors: Tensor) -> None:
+        """Cells that rows may look at, and weights that are found elsewhere."""
+        assert isinstance(self._job.source, Replayed)
+        height, columns = self._job.height, self._job.columns
+        begin, bins = view.at.start * columns, view.grid.shape[2]
+        keys = slice(begin, min(self._job.source.shape[1], begin + bins * columns), 1)
+        allowed = self._job.source.allowed(panel.rows, keys)
+        there = factors[:, None, None] > 0
+        if allowed is None:
+            first = torch.arange(begin, begin + bins * columns, columns, device="cpu")
+            inner = (keys.stop - first).clamp(max=columns).to(torch.float64)
+            counts = there[:, 0].to(torch.float64) * inner
+        else:
+            short = bins * columns - allowed.shape[1]
+            grid = torch.nn.functional.pad(allowed, (0, short)).view(-1, bins, columns)
+            weights = view.powers.view(view.grid.shape) * factors[:, None, None]
+            counts = ((grid.transpose(1, 2) | (weights > 0)) & there).sum(1).to(torch.float64)
+        place = (torch.arange(panel.count, device="cpu") + start) // height
+        with self._job.lock:
+            self._job.found.counts[:, view.at].index_add_(0, place, counts)
 
     def _common(
         self, references: Tensor, panel: Panel

@@ -47,6 +47,9 @@ class HeadSurvey:
     """(R, C) the largest weight in each bin; NaN where no query of the bin has a valid key."""
     at: NDArray[np.int64]
     """(R, C) query · keys + key of that weight; of the bin's first cell where none is there."""
+    means: NDArray[np.float32]
+    """(R, C) the mean of the weights in each bin, of the cells that the mask leaves open; NaN where
+    there is none."""
     forbidden: NDArray[np.bool_]
     """(R, C) True where the mask hides every cell of the bin."""
     row_sums: NDArray[np.float64]
@@ -190,11 +193,14 @@ class HeadStream:
         at += found.key.numpy()
         at += rows.start * keys
         forbidden = found.forbidden.numpy()
+        with np.errstate(invalid="ignore"):
+            means = (found.sums.numpy() / found.counts.numpy()).astype(np.float32)
         if rows.step > 1:
             # Each bin shows the first query read at or after its last one.
             last = np.arange(bin_[0] - 1, queries + bin_[0] - 1, bin_[0]).clip(max=queries - 1)
             place = -((rows.start - last) // rows.step)
             values, at, forbidden = values[place], at[place], forbidden[place]
+            means = means[place]
 
         def of_queries(read: NDArray[Any], missing: float, kind: type) -> NDArray[Any]:
             if rows.step == 1:
@@ -208,6 +214,7 @@ class HeadStream:
             bin=bin_,
             values=values,
             at=at,
+            means=means,
             forbidden=forbidden,
             row_sums=of_queries(found.total.numpy(), np.nan, np.float64),
             row_max=of_queries(self._weights(found, found.top), np.nan, np.float32),

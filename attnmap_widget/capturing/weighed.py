@@ -64,6 +64,8 @@ def _pool(found: Found, weights: Tensor, start: int, into: slice, bin_: tuple[in
     cells = (
         padded.view(-1, height, bins, columns).transpose(1, 2).reshape(-1, bins, height * columns)
     )
+    found.sums[into] = cells.nansum(2, dtype=torch.float64)
+    found.counts[into] = (~cells.isnan()).sum(2).to(torch.float64)
     rank = cells.abs().nan_to_num_(nan=-1.0)
     place = rank.argmax(2)
     found.best[into] = cells.gather(2, place[:, :, None])[:, :, 0]
@@ -80,6 +82,7 @@ def _empty(count: int, keys: int, bins: tuple[int, int]) -> Found:
         best=new(*bins), row=new(*bins, dtype=torch.int64), key=new(*bins, dtype=torch.int64),
         reference=new(0), log_sum=new(0), total=new(count, dtype=torch.float64), top=new(count),
         top_key=new(count, dtype=torch.int64), entropy=new(count),
-        mass=new(keys, dtype=torch.float64), void=new(count, dtype=torch.bool),
+        mass=new(keys, dtype=torch.float64), sums=new(*bins, dtype=torch.float64),
+        counts=new(*bins, dtype=torch.float64), void=new(count, dtype=torch.bool),
         forbidden=new(*bins, dtype=torch.bool), weights=True,
     )  # fmt: skip

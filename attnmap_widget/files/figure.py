@@ -29,7 +29,8 @@ class Figure:
     @cached_property
     def tile(self) -> Tile:
         """What is in view; pooled where that is more than is drawn cell by cell."""
-        found = self.checked.grid.tile(self.checked.options.viewport)
+        options = self.checked.options
+        found = self.checked.grid.tile(options.viewport, options.pool)
         if self.bins is None or max(found.values.shape) <= self.bins:
             return found
 
@@ -38,7 +39,8 @@ class Figure:
             return found.values[rows, columns], found.states[rows, columns]
 
         rows, columns = found.values.shape
-        smaller = pooled(read, (rows, columns), (0, rows, 0, columns), self.bins)
+        whole = (0, rows, 0, columns)
+        smaller = pooled(read, (rows, columns), whole, self.bins, found.pool)
         per_cell = found.bin[0] * smaller.bin[0], found.bin[1] * smaller.bin[1]
         # `at` now speaks of cells of the other tile; a picture asks only which cells are drawn.
         return replace(smaller, size=found.size, window=found.window, bin=per_cell)
@@ -63,7 +65,8 @@ class Figure:
         axes = self.checked.axes
         text = axes.size(queries, keys)
         if rows * columns > 1:
-            text += f", {rows} × {columns} per cell"
+            mean = "mean of " if tile.pool == "mean" else ""
+            text += f", {mean}{rows} × {columns} per cell"
         if q1 - q0 < queries or k1 - k0 < keys:
             text += (
                 f", in view {axes.query_at(q0)}–{axes.query_at(q1 - 1)}"

@@ -29,7 +29,7 @@ class PageData:
     error: float = 0.0
     """By how much a weight may be off."""
     _buffers: dict[bytes, int] = field(default_factory=dict)
-    _labels: dict[tuple[tuple[Token, ...], int | None], int] = field(default_factory=dict)
+    _labels: dict[tuple[tuple[Token, ...], bytes | None], int] = field(default_factory=dict)
 
     def add(self, figure: Figure, choice: tuple[str, str] | None = None) -> None:
         """Add a map; `choice` is what the menus for layer and head say."""
@@ -43,11 +43,12 @@ class PageData:
 
     def to_json(self, first: int, note: str) -> str:
         """As text that is inert inside a script element, whatever the tokens hold."""
+        written = [self._labels_of(*named) for named in self._labels]
         shared, own = _factor([entry["state"] for entry in self.maps])
         maps = [{**entry, "state": state} for entry, state in zip(self.maps, own, strict=True)]
         data = {
             "buffers": [base64.b64encode(buffer).decode("ascii") for buffer in self._buffers],
-            "labels": [labels.to_wire(*named) for named in self._labels],
+            "labels": written,
             "shared": shared,
             "maps": maps,
             "first": first,
@@ -60,7 +61,7 @@ class PageData:
         """As `StoredState` of the front end: every synced trait."""
         checked = figure.checked
         options = checked.options
-        whole = checked.grid.tile()
+        whole = checked.grid.tile(None, options.pool)
         detail = options.viewport is not None and whole.at is not None
         colors = checked.colors.to_wire()
         named = checked.axes
@@ -85,9 +86,14 @@ class PageData:
         }
 
     def _named(self, tokens: tuple[Token, ...], positions: IntArray | None) -> int:
-        places = axes.to_wire(positions)
-        stored = None if places is None else self._number(self._buffers, places)
-        return self._number(self._labels, (tokens, stored))
+        return self._number(self._labels, (tokens, axes.to_wire(positions)))
+
+    def _labels_of(self, tokens: tuple[Token, ...], positions: bytes | None) -> dict[str, Any]:
+        wire = labels.to_wire(tokens, positions)
+        return {
+            name: self._number(self._buffers, part) if isinstance(part, bytes) else part
+            for name, part in wire.items()
+        }
 
     def _tile(self, tile: Tile) -> dict[str, Any]:
         wire = tile.to_wire()

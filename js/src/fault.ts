@@ -2,8 +2,6 @@
 
 import type { WireTile } from "./model";
 
-const MOST_CELLS = 2 ** 32;
-
 /** One sentence, or null when every number that drawing relies on fits. */
 export function faultOf(wire: WireTile): string | null {
 	const { size, shape, window, bin } = wire;
@@ -14,19 +12,28 @@ export function faultOf(wire: WireTile): string | null {
 	const inside = q0 < q1 && q1 <= size[0] && k0 < k1 && k1 <= size[1];
 	const rows = Math.ceil((q1 - q0) / bin[0]);
 	const columns = Math.ceil((k1 - k0) / bin[1]);
-	if (!inside || size[0] * size[1] > MOST_CELLS || rows !== shape[0] || columns !== shape[1]) {
+	if (
+		!inside ||
+		size[0] * size[1] > Number.MAX_SAFE_INTEGER ||
+		rows !== shape[0] ||
+		columns !== shape[1]
+	) {
 		return `weights arrived as ${shape.join(" × ")} cells for a window of another size`;
 	}
 	const cells = rows * columns;
-	const planes: [string, unknown, number][] = [
-		["weights", wire.data, 4],
-		["states", wire.states ?? new Uint8Array(cells), 1],
-		["positions", wire.at ?? new Uint32Array(cells), 4],
+	// Pooled tiles have two states to a byte, and positions of 2 or of 4 bytes.
+	const perState = wire.at === null ? 1 : 0.5;
+	const planes: [string, unknown, number[]][] = [
+		["weights", wire.data, [4]],
+		["states", wire.states, [perState]],
+		["positions", wire.at, [2, 4]],
 	];
 	for (const [name, bytes, each] of planes) {
+		if (bytes === null && name !== "weights") continue;
 		const length = (bytes as DataView | null | undefined)?.byteLength;
-		if (length === cells * each) continue;
-		return `${name} arrived with ${length ?? "no"} bytes instead of ${cells * each}`;
+		const lengths = each.map((size) => Math.ceil(cells * size));
+		if (length !== undefined && lengths.includes(length)) continue;
+		return `${name} arrived with ${length ?? "no"} bytes instead of ${lengths.join(" or ")}`;
 	}
 	return null;
 }

@@ -37,7 +37,10 @@ export function describeGrid(
 	const size = sizeWords(scene.titles, queries, keys);
 	const row = (index: number) => positionAt(scene.queries, index);
 	const column = (index: number) => positionAt(scene.keys, index);
-	const bins = rows > 1 || columns > 1 ? `, ${rows} × ${columns} per cell` : "";
+	const bins =
+		rows > 1 || columns > 1
+			? `, ${tile.pool === "mean" ? "mean of " : ""}${rows} × ${columns} per cell`
+			: "";
 	const part = q1 - q0 < queries || k1 - k0 < keys;
 	const inView = part
 		? `, in view ${row(q0)}–${row(q1 - 1)} × ${column(k0)}–${column(k1 - 1)}`

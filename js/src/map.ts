@@ -11,6 +11,7 @@ import { drawChecks } from "./checks";
 import { paletteOf } from "./color";
 import { describeGrid, placeFigure } from "./figure";
 import { LIMITS } from "./geometry";
+import { labelsOf } from "./labels";
 import { type Layout, layoutMap, layoutView, type Measure } from "./layout";
 import { drawLegend } from "./legend";
 import { listen } from "./listen";
@@ -117,8 +118,8 @@ export function createMap(host: HTMLElement, model: Model, signal: AbortSignal):
 		camera.step(now);
 		stale.tile = false;
 		if (!stale.layout && !stale.paint && !stale.view) return;
-		const keys = model.get("tokens");
-		const queries = model.get("queries") ?? keys;
+		const keys = labelsOf(model.get("tokens"));
+		const queries = labelsOf(model.get("queries") ?? model.get("tokens"));
 		const titles = { query: model.get("query_title"), key: model.get("key_title") };
 		if (stale.layout || whole === null) {
 			const style = getComputedStyle(root);

@@ -26,7 +26,28 @@ export interface Labels {
 	positions: Bytes | null;
 }
 
-/** One window of the grid. `bin` > 1 in a direction means max-pooled cells. */
+/** How a long list of labels travels: each text once, and of it what the one before lacks. */
+export interface PackedLabels {
+	count: number;
+	/**
+	 * UTF-8, for each text: the character with the code of how many UTF-16 units it shares with the
+	 * text before, the same of how many follow, and these; null: labels are the positions
+	 */
+	texts: Bytes | null;
+	/** all labels are followed by all raw tokens */
+	pairs: boolean;
+	/** of each position, which of the labels is its own: as `at` of a tile; null: one per position */
+	ids: Bytes | null;
+	/** as in `Labels` */
+	positions: Bytes | null;
+}
+
+export type WireLabels = Labels | PackedLabels;
+
+/** How several cells become one; where a tile does not say, its largest. */
+export type Pool = "max" | "mean";
+
+/** One window of the grid. `bin` > 1 in a direction means pooled cells. */
 export interface WireTile {
 	/** queries and keys of the whole grid */
 	size: [number, number];
@@ -36,11 +57,18 @@ export interface WireTile {
 	window: [number, number, number, number];
 	/** queries and keys per cell of the tile */
 	bin: [number, number];
+	pool?: Pool;
 	/** float32 little-endian, row by row; NaN where there is no weight */
 	data: Bytes;
-	/** uint8 per cell, or null when every cell is a plain weight or zero */
+	/**
+	 * uint8 per cell, or null when every cell is a plain weight or zero; in a pooled tile two cells
+	 * to a byte, the first in the low half
+	 */
 	states: Bytes | null;
-	/** uint32 little-endian: query * keys + key of the largest weight in each pooled cell */
+	/**
+	 * of a pooled tile, uint16 or uint32 little-endian: where the largest weight of each cell is,
+	 * counted from the start of its bin: row * columns of the bin + column
+	 */
 	at: Bytes | null;
 }
 
@@ -70,9 +98,9 @@ export interface TopKeys {
 
 /** The synced traits. */
 export interface State {
-	tokens: Labels;
+	tokens: WireLabels;
 	/** null: the same as tokens, in the same places */
-	queries: Labels | null;
+	queries: WireLabels | null;
 	/** what the rows and the columns are: "Query", "Key" */
 	query_title: string;
 	key_title: string;
@@ -117,9 +145,11 @@ export interface Tile {
 	shape: [number, number];
 	window: [number, number, number, number];
 	bin: [number, number];
+	pool: Pool;
 	weights: Float32Array;
 	states: Uint8Array | null;
-	at: Uint32Array | null;
+	/** see `WireTile` */
+	at: Uint16Array | Uint32Array | null;
 }
 
 /** Where that token stands, for reading; what identifies it is the index. */
@@ -136,7 +166,7 @@ export function bytesOf(bytes: ArrayBuffer | ArrayBufferView): Uint8Array {
 		: new Uint8Array(bytes);
 }
 
-/** 4-byte numbers need an aligned start: copied only where the host's offset is not one. */
+/** Wider numbers need an aligned start: copied only where the host's offset is not one. */
 function aligned(bytes: Bytes): Uint8Array {
 	const view = bytesOf(bytes);
 	return view.byteOffset % 4 === 0 ? view : view.slice();
@@ -144,16 +174,33 @@ function aligned(bytes: Bytes): Uint8Array {
 
 export function decodeTile(wire: WireTile): Tile {
 	const data = aligned(wire.data);
-	const at = wire.at && aligned(wire.at);
+	const count = wire.shape[0] * wire.shape[1];
+	const states = wire.states && bytesOf(wire.states);
 	return {
 		size: wire.size,
 		shape: wire.shape,
 		window: wire.window,
 		bin: wire.bin,
+		pool: wire.pool ?? "max",
 		weights: new Float32Array(data.buffer, data.byteOffset, data.byteLength >> 2),
-		states: wire.states && bytesOf(wire.states),
-		at: at && new Uint32Array(at.buffer, at.byteOffset, at.byteLength >> 2),
+		states: states && wire.at ? twoEach(states, count) : states,
+		at: wire.at && integersOf(wire.at, count),
 	};
+}
+
+function twoEach(bytes: Uint8Array, count: number): Uint8Array {
+	return Uint8Array.from(
+		{ length: count },
+		(_, i) => ((bytes[i >> 1] as number) >> ((i & 1) * 4)) & 15,
+	);
+}
+
+/** `count` numbers of 16 bits, or of 32 where one of them is not that small. */
+export function integersOf(bytes: Bytes, count: number): Uint16Array | Uint32Array {
+	const { buffer, byteOffset, byteLength } = aligned(bytes);
+	return byteLength > 2 * count
+		? new Uint32Array(buffer, byteOffset, byteLength >> 2)
+		: new Uint16Array(buffer, byteOffset, byteLength >> 1);
 }
 
 export function sameCell(a: Cell | null, b: Cell | null): boolean {

@@ -4,6 +4,7 @@ import type { Camera } from "./camera";
 import type { Cells } from "./cells";
 import { listenToGestures } from "./gestures";
 import { listenToKeys } from "./keyboard";
+import { labelsOf } from "./labels";
 import { listen } from "./listen";
 import type { Cell, Model } from "./model";
 import { listenToPointer, type Point } from "./pointer";
@@ -72,7 +73,7 @@ export function createNavigation(given: Given, signal: AbortSignal): Navigation 
 	const search = createSearch(
 		view.toolbar,
 		{
-			labels: () => model.get("queries") ?? model.get("tokens"),
+			labels: () => labelsOf(model.get("queries") ?? model.get("tokens")),
 			row: () => cells.current()[0],
 			jump: (row) => byKey(() => cells.toRow(row)),
 			home: grid,

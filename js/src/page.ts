@@ -4,7 +4,7 @@
  */
 
 import { createMap } from "./map";
-import type { Labels, Model, State, WireTile } from "./model";
+import type { Labels, Model, PackedLabels, State, WireLabels, WireTile } from "./model";
 
 /** 8-bit weights: 0 is no weight, any other code is (code − zero) · step. */
 interface Quantized {
@@ -20,8 +20,11 @@ type StoredTile = Omit<WireTile, "data" | "states" | "at"> & {
 	quantized: Quantized | null;
 };
 
-/** `positions` is a number of `PageData.buffers`. */
-type StoredLabels = Omit<Labels, "positions"> & { positions: number | null };
+/** Likewise of labels. */
+type Stored<L> = {
+	[K in keyof L]: K extends "texts" | "ids" | "positions" ? number | null : L[K];
+};
+type StoredLabels = Stored<Labels> | Stored<PackedLabels>;
 
 export interface StoredState
 	extends Omit<State, "tokens" | "queries" | "weights" | "_detail" | "_colors" | "hover"> {
@@ -72,7 +75,7 @@ export function dequantize(codes: Uint8Array, { zero, step }: Quantized): ArrayB
 }
 
 /** Labels of several maps are one object, so that changing heads leaves them as they are. */
-const decoded = new WeakMap<StoredLabels, Labels>();
+const decoded = new WeakMap<StoredLabels, WireLabels>();
 
 /** The traits of one map, as a host would hand them over. Only what is looked at is decoded. */
 export function stateOf(data: PageData, map: StoredMap): State {
@@ -83,12 +86,16 @@ export function stateOf(data: PageData, map: StoredMap): State {
 		_colors: { ...data.shared._colors, ...map.state._colors },
 	} as StoredState;
 	const buffer = (index: number) => fromBase64(data.buffers[index] ?? "");
-	const labels = (index: number): Labels => {
+	const labels = (index: number): WireLabels => {
 		const stored = data.labels[index] as StoredLabels;
 		const known = decoded.get(stored);
 		if (known) return known;
-		const positions = stored.positions === null ? null : buffer(stored.positions);
-		const made = { ...stored, positions };
+		const bytes = (part: number | null) => (part === null ? null : buffer(part));
+		const positions = bytes(stored.positions);
+		const made: WireLabels =
+			"labels" in stored
+				? { ...stored, positions }
+				: { ...stored, positions, texts: bytes(stored.texts), ids: bytes(stored.ids) };
 		decoded.set(stored, made);
 		return made;
 	};

@@ -1,13 +1,13 @@
 /**
  * Where cells are smaller than device pixels, each pixel gets the largest weight under it, so that
- * a lone spike is never lost.
+ * a lone spike is never lost; or their mean, where that was asked for.
  */
 
 import { clamp, firstCell } from "./geometry";
 import { State, type Tile } from "./model";
 import { isLeak } from "./tile";
 
-export type Source = Pick<Tile, "shape" | "weights" | "states">;
+export type Source = Pick<Tile, "shape" | "weights" | "states" | "pool">;
 
 /** One direction of a picture: its pixels, and which cells of the tile each of them stands for. */
 export interface Spans {
@@ -50,7 +50,10 @@ const bitsOf = (weights: Float32Array) =>
 	new Int32Array(weights.buffer, weights.byteOffset, weights.length);
 
 /** Without states these are the tile's own weights, else a copy, in the memory of `old` if it fits. */
-export function seenOf({ weights, states }: Omit<Source, "shape">, old: Seen | null = null): Seen {
+export function seenOf(
+	{ weights, states }: Omit<Source, "shape" | "pool">,
+	old: Seen | null = null,
+): Seen {
 	const given = bitsOf(weights);
 	const count = weights.length;
 	let signs = 0;
@@ -93,9 +96,10 @@ export function eachBand(
 	const weights = new Float32Array(BAND * width);
 	const states = tile.states && new Uint8Array(weights.length);
 	const line = new Float32Array(columns);
-	const pool = seen.plain
+	const most = seen.plain
 		? poolBits(seen.bits, bitsOf(line), bitsOf(weights))
 		: poolWeights(seen.weights, line, weights);
+	const pool = tile.pool === "mean" ? meansOfRows(seen.weights, weights) : most;
 	for (let top = 0; top < height; top += BAND) {
 		const rows = Math.min(BAND, height - top);
 		for (let row = 0; row < rows; row++) {
@@ -110,7 +114,7 @@ export function eachBand(
 		}
 		const size = rows * width;
 		const band = { weights: weights.subarray(0, size), states: states?.subarray(0, size) ?? null };
-		visit({ shape: [rows, width], ...band }, top);
+		visit({ shape: [rows, width], pool: tile.pool, ...band }, top);
 	}
 }
 
@@ -199,6 +203,26 @@ function poolWeights(seen: Float32Array, line: Float32Array, into: Float32Array)
 				best = larger(line[column] as number, best);
 			}
 			into[start + pixel] = best;
+		}
+	};
+}
+
+/** The mean of the weights under each pixel, NaN where there is none. */
+function meansOfRows(seen: Float32Array, into: Float32Array): PoolRow {
+	return (columns, from, to, across, start) => {
+		for (let pixel = 0; pixel < across.length - 1; pixel++) {
+			let sum = 0;
+			let count = 0;
+			const end = across[pixel + 1] as number;
+			for (let row = from; row < to; row++) {
+				for (let column = across[pixel] as number; column < end; column++) {
+					const weight = seen[row * columns + column] as number;
+					if (Number.isNaN(weight)) continue;
+					sum += weight;
+					count++;
+				}
+			}
+			into[start + pixel] = count === 0 ? Number.NaN : sum / count;
 		}
 	};
 }

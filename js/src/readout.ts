@@ -69,6 +69,8 @@ export function readCell(
 	const weight = weightAt(tile, spot);
 	const bin = isPooled(tile) ? `${tile.bin[0]} × ${tile.bin[1]} cells` : "";
 	const top = cellAt(tile, spot);
+	if (bin && tile.pool === "mean")
+		return { ...names, ...meanOf(tile, spot, cell, bin, queries, keys, titles) };
 	if (bin && !sameCell(top, cell)) {
 		const at = `${positionAt(queries, top[0])}, ${positionAt(keys, top[1])}`;
 		const words = `among ${bin}, largest ${formatWeight(weight)} at (${at})`;
@@ -79,6 +81,26 @@ export function readCell(
 	const row = counted ? rowNotes(tile, spot[0], weight) : [];
 	const notes = bin ? [`largest of ${bin}`] : row;
 	return { ...names, weight: shown, words: wordsOf(tile, titles, spot, weight), notes };
+}
+
+/** A mean is no cell's weight: it is said as what it is, and where the largest of them is. */
+function meanOf(
+	tile: Tile,
+	spot: Spot,
+	cell: Cell,
+	bin: string,
+	queries: Labels,
+	keys: Labels,
+	titles: Titles,
+) {
+	const mean = weightAt(tile, spot);
+	const words = wordsOf(tile, titles, spot, mean);
+	if (!counts(tile, spot)) return { weight: Number.NaN, words, notes: [] };
+	const top = cellAt(tile, spot);
+	const at = `${positionAt(queries, top[0])}, ${positionAt(keys, top[1])}`;
+	const where = sameCell(top, cell) ? "here" : `at (${at})`;
+	const said = `mean ${formatWeight(mean)} of the weights in ${bin}, the largest is ${where}`;
+	return { weight: Number.NaN, words: words === null ? said : `${said} · ${words}`, notes: [] };
 }
 
 function wordsOf(tile: Tile, titles: Titles, spot: Spot, weight: number): string | null {

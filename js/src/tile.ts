@@ -29,12 +29,12 @@ export function counts(tile: Tile, spot: Spot): boolean {
 
 /** The true cell that a spot stands for; in a pooled tile that of its largest weight. */
 export function cellAt(tile: Tile, [row, column]: Spot): Cell {
-	const position = tile.at?.[row * tile.shape[1] + column];
-	if (position !== undefined) {
-		const keys = tile.size[1];
-		return [Math.floor(position / keys), position % keys];
-	}
-	return [tile.window[0] + row * tile.bin[0], tile.window[2] + column * tile.bin[1]];
+	const [, width] = tile.bin;
+	const offset = tile.at?.[row * tile.shape[1] + column] ?? 0;
+	return [
+		tile.window[0] + row * tile.bin[0] + Math.floor(offset / width),
+		tile.window[2] + column * width + (offset % width),
+	];
 }
 
 /** Where a cell is drawn, or null when it is out of the window (or no cell at all). */

@@ -112,8 +112,9 @@ test("bytes of the right length are drawn, whatever they say", async () => {
 	const roll = dice(11);
 	for (let n = 0; n < 40; n++) {
 		const cells = ROWS * COLUMNS;
-		const planes = { data: noise(4 * cells, roll), states: noise(cells, roll) };
-		const at = roll(2) === 0 ? null : noise(4 * cells, roll);
+		const at = roll(2) === 0 ? null : noise((roll(2) + 1) * 2 * cells, roll);
+		const states = noise(at === null ? cells : Math.ceil(cells / 2), roll);
+		const planes = { data: noise(4 * cells, roll), states };
 		const scale = (["linear", "log", "row"] as const)[n % 3] ?? "linear";
 		const range: [number, number] = [1e-3, roll(3) === 0 ? 1e-3 : 1e30];
 		const _colors = colorsOf("RdBu", { scale, range });
@@ -180,7 +181,7 @@ test("other traits that cannot be drawn are one line too, until they can", async
 	const before = map.picture().slice();
 	const { tokens, _colors } = map.model.state;
 	for (const odd of [
-		{ tokens: { labels: null as unknown as string[], raw: null } },
+		{ tokens: { labels: null as unknown as string[], raw: null, positions: null } },
 		{ _colors: { ..._colors, ramp: null as unknown as DataView } },
 	]) {
 		map.model.change(odd);

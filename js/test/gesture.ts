@@ -88,13 +88,13 @@ export function tileOver(
 	const [q0, q1, k0, k1] = window;
 	const shape: [number, number] = [Math.ceil((q1 - q0) / bin), Math.ceil((k1 - k0) / bin)];
 	const data = new Float32Array(shape[0] * shape[1]).fill(-1);
-	const at = new Uint32Array(data.length);
+	const at = new Uint16Array(data.length);
 	for (let query = q0; query < q1; query++)
 		for (let key = k0; key < k1; key++) {
 			const cell = Math.floor((query - q0) / bin) * shape[1] + Math.floor((key - k0) / bin);
 			if (weight(query, key) <= (data[cell] ?? 0)) continue;
 			data[cell] = weight(query, key);
-			at[cell] = query * size[1] + key;
+			at[cell] = ((query - q0) % bin) * bin + ((key - k0) % bin);
 		}
 	return {
 		size: [size[0], size[1]],

@@ -99,9 +99,42 @@ describe("cells", () => {
 		expect(map.find(".attnmap-readout").textContent).toContain("1.00");
 	});
 
+	test("a mean is said to be one, and where the largest of its weights is", async () => {
+		const map = await mount(
+			stateOf([[0]], {
+				tokens: labels(names(30, "k")),
+				queries: labels(names(20, "q")),
+				weights: {
+					...tileOf([
+						[0, 0, 0],
+						[0, 0.25, 0],
+					]),
+					size: [20, 30],
+					window: [0, 20, 0, 30],
+					bin: [10, 10],
+					pool: "mean",
+					states: new Uint8Array([0, 0, 0x30]),
+					at: new DataView(new Uint16Array([0, 1, 2, 3, 57, 5]).buffer),
+				},
+			}),
+		);
+		const readout = () => map.find(".attnmap-readout").textContent;
+		await map.hover(1, 1);
+		expect(map.model.state.hover).toEqual([15, 17]);
+		const said = "mean 0.25 of the weights in 10 × 10 cells, the largest is";
+		expect(readout()).toBe(`q15 (15) → k17 (17) · ${said} here`);
+		map.model.change({ hover: [11, 12] });
+		await frames();
+		expect(readout()).toBe(`q11 (11) → k12 (12) · ${said} at (15, 17)`);
+		map.model.change({ hover: [11, 22] });
+		await frames();
+		expect(readout()).toBe("q11 (11) → k22 (22) · cannot look");
+		expect(map.find(".attnmap-size").textContent).toContain("mean of 10 × 10 per cell");
+	});
+
 	test("a pooled tile reads out the true query and key of its largest weight", async () => {
 		const shape: [number, number] = [2, 3];
-		const at = new Uint32Array([0, 1, 2, 3, 15 * 30 + 17, 5]);
+		const at = new Uint16Array([0, 1, 2, 3, 57, 5]);
 		const map = await mount(
 			stateOf([[0]], {
 				tokens: labels(names(30, "k")),

@@ -34,13 +34,24 @@ describe("however the host hands the bytes over, it is the same matrix", () => {
 		expect([...tile.weights]).toEqual(ROWS.flat().map(Math.fround));
 	});
 
-	test("states and positions too", () => {
-		const at = new Uint8Array(4 * 6 + 1);
-		new DataView(at.buffer).setUint32(1, 77, true);
+	test("states too; in a pooled tile two to a byte, and positions of 16 bits or of 32", () => {
 		const states = new Uint8Array([9, 9, 0, 1, 2, 3, 4, 5]).subarray(2);
-		const tile = decodeTile({ ...tileOf(ROWS), states, at: at.subarray(1) });
+		const tile = decodeTile({ ...tileOf(ROWS), states });
 		expect([...(tile.states ?? [])]).toEqual([0, 1, 2, 3, 4, 5]);
-		expect(tile.at?.[0]).toBe(77);
+		for (const bits of [16, 32] as const) {
+			const at = new DataView(new ArrayBuffer((bits / 8) * 6 + 1), 1);
+			at[`setUint${bits}`](bits / 8, 77, true);
+			const halves = new Uint8Array([0x10, 0x32, 0x54]);
+			const pooled = decodeTile({ ...tileOf(ROWS), states: halves, at });
+			expect([...(pooled.states ?? [])]).toEqual([0, 1, 2, 3, 4, 5]);
+			expect([...(pooled.at ?? [])]).toEqual([0, 77, 0, 0, 0, 0]);
+		}
+	});
+
+	test("an odd number of states ends in half a byte", () => {
+		const wire = { ...tileOf([[1, 2, 3]]), states: new Uint8Array([0x30, 0x04]) };
+		const pooled = decodeTile({ ...wire, at: new DataView(new ArrayBuffer(6)) });
+		expect([...(pooled.states ?? [])]).toEqual([0, 3, 4]);
 	});
 });
 
@@ -63,9 +74,15 @@ test("spots and cells agree, in windows and in pooled tiles", () => {
 	const tile = {
 		...pooled,
 		bin: [45, 40] as [number, number],
-		at: new Uint32Array(6).fill(50 * 120 + 81),
+		at: new Uint16Array(6).fill(5 * 40 + 1),
 	};
 	expect(cellAt(tile, [1, 2])).toEqual([50, 81]);
 	expect(locate(tile, [50, 81])).toEqual([1, 2]);
+	expect(cellAt(tile, [0, 0])).toEqual([5, 1]);
 	expect(isPooled(tile)).toBe(true);
+
+	// Beyond 65 536 × 65 536 cells a position is still a whole number.
+	const vast = { ...tile, size: [9e6, 8e6], window: [0, 9e6, 0, 8e6], bin: [3e4, 4e4] };
+	const at = new Uint32Array(6).fill(29_999 * 4e4 + 39_999);
+	expect(cellAt({ ...vast, at } as unknown as typeof tile, [1, 2])).toEqual([59_999, 119_999]);
 });

@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { labelsOf } from "../src/labels";
 import { positionAt } from "../src/model";
 import { dequantize, fromBase64, openPage, type PageData, PageModel, stateOf } from "../src/page";
 import { colorsOf, stateOf as fakeState, labels, names, rampOf, softmaxRows } from "./fixtures";
@@ -101,8 +102,8 @@ describe("what the page holds", () => {
 		const data = pageOf();
 		const state = stateOf(data, data.maps[2] as PageData["maps"][number]);
 		expect(state.title).toBe("Layer 1 · Head 0");
-		expect(state.tokens.labels).toEqual(names(COLUMNS, "key"));
-		expect(state.queries?.labels).toEqual(names(ROWS, "query"));
+		expect(labelsOf(state.tokens).labels).toEqual(names(COLUMNS, "key"));
+		expect(state.queries).toEqual(labels(names(ROWS, "query")));
 		expect(state.weights.data).toEqual(floats(softmaxRows(ROWS, COLUMNS, false, 3)));
 		expect(state._colors.ramp).toEqual(bytesOf(rampOf("Blues")));
 		expect(state.hover).toBeNull();
@@ -114,8 +115,8 @@ describe("what the page holds", () => {
 		const number = data.buffers.push(base64(places)) - 1;
 		data.labels[1] = { ...labels(names(ROWS, "query")), positions: number };
 		const [one, other] = [0, 2].map((n) => stateOf(data, data.maps[n] as PageData["maps"][number]));
-		expect(one?.queries && positionAt(one.queries, 1)).toBe(300);
-		expect(one?.tokens && positionAt(one.tokens, 1)).toBe(1);
+		expect(one?.queries && positionAt(labelsOf(one.queries), 1)).toBe(300);
+		expect(one?.tokens && positionAt(labelsOf(one.tokens), 1)).toBe(1);
 		expect(other?.queries).toBe(one?.queries);
 	});
 });

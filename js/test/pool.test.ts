@@ -99,6 +99,34 @@ test("memory is used again for a tile of the same size, and holds nothing of the
 	expect([...longer.weights].length).toBe(5);
 });
 
+test.each([
+	[30, 50, 7, 11],
+	[9, 200, 9, 60],
+	[200, 9, 60, 9],
+])(
+	"%i × %i in %i × %i pixels: the mean of what is there, if so asked",
+	(rows, columns, down, across) => {
+		const weights = softmaxRows(rows, columns).map((row, r) =>
+			row.map((weight, c) => ((r * 7 + c) % 3 === 0 ? Number.NaN : weight * ((r % 5) - 1))),
+		);
+		const states = weights.map((row, r) => row.map((_, c) => (c > r + 20 ? State.padding : 0)));
+		const tile = decodeTile({ ...tileOf(weights, states), pool: "mean" });
+		const found = shrink(tile, down, across).weights;
+		for (let y = 0; y < down; y++)
+			for (let x = 0; x < across; x++) {
+				const there: number[] = [];
+				for (let r = firstCell(y, down, rows); r < firstCell(y + 1, down, rows); r++)
+					for (let c = firstCell(x, across, columns); c < firstCell(x + 1, across, columns); c++) {
+						const weight = Math.fround(weights[r]?.[c] ?? Number.NaN);
+						if (c <= r + 20 && !Number.isNaN(weight)) there.push(weight);
+					}
+				const mean = there.reduce((sum, weight) => sum + weight, 0) / there.length;
+				if (there.length === 0) expect(found[y * across + x]).toBeNaN();
+				else expect(found[y * across + x]).toBeCloseTo(mean, 6);
+			}
+	},
+);
+
 test("cells that fit are neither pooled nor lost at the edges of a view", () => {
 	const spans = spansOf(2.5, 3, 40, 9);
 	expect([...spans.edges]).toEqual([2, 3, 4, 5, 6]);

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM
+from wire_support import places_of, states_of, values_of
 
 from attnmap_widget import (
     AttentionExplorer,
@@ -18,8 +19,6 @@ from attnmap_widget import (
     capture,
     explorer,
 )
-from attnmap_widget.grids import LongGrid, Survey
-from attnmap_widget.tiles import Tile
 
 TOKENS = 1200
 
@@ -66,12 +65,10 @@ def test_what_travels_is_an_overview_and_then_the_window(captured: Capture) -> N
     attention = AttentionExplorer(captured, layer=0, head=1).map
     whole = truth(captured, 0, 1)
     wire = attention.get_state("weights")["weights"]
-    seen = np.frombuffer(wire["data"], dtype="<f4").reshape(wire["shape"])
-    at = np.frombuffer(wire["at"], dtype="<u4").reshape(wire["shape"])
-    states = np.frombuffer(wire["states"], dtype=np.uint8).reshape(wire["shape"])
+    seen, states = values_of(wire), states_of(wire)
     assert seen.shape == (400, 400)
     np.testing.assert_allclose(seen, whole.reshape(400, 3, 400, 3).max(axis=(1, 3)), atol=1e-6)
-    np.testing.assert_allclose(seen, whole.ravel()[at], atol=1e-6)
+    np.testing.assert_allclose(seen, whole[places_of(wire)], atol=1e-6)
     np.testing.assert_array_equal(states == State.CANNOT_LOOK, np.triu(np.ones((400, 400)), 1))
     attention.viewport = (600, 640, 590, 650)
     detail = attention.get_state("_detail")["_detail"]
@@ -193,19 +190,3 @@ def test_a_viewport_has_its_own_range_and_says_that_it_is_exact(captured: Captur
     assert attention.status == ""
     attention.viewport = None
     assert "1200 × 1200 weights, each cell the largest of 3 × 3" in attention.status
-
-
-def test_a_position_that_would_wrap_around_is_refused() -> None:
-    """From 65 536 × 65 536 on, query * keys + key no longer fits the 32 bits that travel."""
-
-    class Endless:
-        shape = (70_000, 70_000)
-
-    overview = Tile(
-        Endless.shape, (0, 70_000, 0, 70_000), (35_000, 35_000), np.ones((2, 2), np.float32),
-        np.zeros((2, 2), np.uint8), np.zeros((2, 2), np.uint32),
-    )  # fmt: skip
-    rows = np.ones(70_000)
-    grid = LongGrid(Endless(), Survey(overview, rows, rows.astype(int), rows.astype(np.float32)))
-    with pytest.raises(ShapeError, match="up to 65 536 × 65 536"):
-        AttentionMap(range(70_000), grid)

@@ -88,6 +88,11 @@ def agrees(record: Record, limit: int, batch: int = 0, head: int = 0) -> HeadSur
     forbidden = ~(allowed_by(record, batch, head))
     for place, cells in bins(found, forbidden):
         assert found.forbidden[place] == bool(cells.all())
+    counted = weights.masked_fill(forbidden & (weights == 0), np.nan)
+    for place, cells in bins(found, counted):
+        valid = cells[~cells.isnan()]
+        expected = float(valid.mean()) if len(valid) else np.nan
+        assert found.means[place] == pytest.approx(expected, abs=loose, nan_ok=True)
     return found
 
 
