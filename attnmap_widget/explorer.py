@@ -56,7 +56,8 @@ class AttentionExplorer(ipywidgets.VBox):  # type: ignore[misc]
     queries:
         The rows where they are other tokens: the decoder's, in an encoder-decoder model.
     axes:
-        "layer head query key", "batch head query key" or "layer batch head query key".
+        "layer head query key", "batch head query key" or "layer batch head query key"; with
+        heads=n also "(head batch) query key" or "(batch head) query key", two on one axis.
     layer, head, kind, batch, step:
         What to show first. `head` may be "mean" or "max".
     words, query_words:
