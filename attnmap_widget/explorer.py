@@ -68,12 +68,11 @@ class AttentionExplorer(ipywidgets.VBox):  # type: ignore[misc]
         after a CLS token. They name themselves, so that tokens are only needed for other tokens of
         a sequence with a picture in it.
     axes:
-        "layer head query key", "batch head query key" or "layer batch head query key".
+        "layer head query key", "batch head query key" or "layer batch head query key"; with
+        heads=n also "(head batch) query key" or "(batch head) query key", two on one axis.
     layer, head, kind, batch, step, measure:
         What to show first. `head` may be "mean" or "max"; `layer` too, over all layers, or
         "rollout" (Abnar & Zuidema 2020), and then `head` is "mean" if left out.
-    layer, head, kind, batch, step:
-        What to show first. `head` may be "mean" or "max".
     words, query_words:
         Which pieces of `tokens` and of `queries` make a word, as `word_groups` gives it, or such
         groups per batch item; True reads it from the pieces' marks. The map then shows words (keys

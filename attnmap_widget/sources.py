@@ -124,8 +124,13 @@ def as_source(
         if not len(layers) or heads < 1:
             raise ValueError(f"source: layers={list(layers)}, heads={heads}; at least one of each")
         return FunctionSource(given, list(layers), heads)
+    if axes is not None and heads is not None and layers is None:
+        return _split(given, axes, heads)
     if layers is not None or heads is not None:
-        raise TypeError("layers and heads belong to a function source; arrays say so themselves")
+        raise TypeError(
+            "layers and heads belong to a function source; arrays say so themselves, but for "
+            f"heads=… with axes={_SPLIT[0]!r} or {_SPLIT[1]!r}"
+        )
     if given is None or (isinstance(given, (list, tuple)) and all(map(is_nothing, given))):
         raise ShapeError(f"source: got {given!r}, no weights at all; {FUSED}")
     if isinstance(given, (list, tuple)) and axes is None:
@@ -192,6 +197,27 @@ def _with_axes(array: Any, shape: tuple[int, ...], axes: str) -> StackSource:
     if len(names.split()) != len(shape):
         raise ShapeError(f"source: got shape {shape}, but axes={axes!r} names {len(names.split())}")
     return accepted[names]()
+
+
+_SPLIT = ("(head batch) query key", "(batch head) query key")
+
+
+def _split(given: Any, axes: str, heads: int) -> StackSource:
+    """Heads and batch items on one axis, as some code returns them; which comes first is said."""
+    array = as_numbers(given)[0] if isinstance(given, (list, tuple)) else given
+    shape = shape_of(array)
+    names = " ".join(axes.split())
+    if names not in _SPLIT:
+        raise ValueError(f"axes: got {axes!r}; with heads=… accepted are {_SPLIT}")
+    if len(shape) != 3 or heads < 1 or shape[0] % heads:
+        raise ShapeError(
+            f"source: got shape {shape}, expected ({heads} heads × batch items, queries, keys)"
+        )
+    items = shape[0] // heads
+    if names == _SPLIT[1]:
+        return StackSource([array.reshape(items, heads, *shape[1:])], named_layers=False)
+    apart = array.reshape(heads, items, *shape[1:]).swapaxes(0, 1)
+    return StackSource([apart], named_layers=False)
 
 
 @dataclass(frozen=True)

@@ -154,7 +154,8 @@ export interface Tile {
 
 /** Where that token stands, for reading; what identifies it is the index. */
 export function positionAt({ positions }: Labels, index: number): number {
-	if (positions === null) return index;
+	// A label that is about to go may ask for a place that the new tokens do not have.
+	if (positions === null || 4 * index >= positions.byteLength) return index;
 	const { buffer, byteOffset } = bytesOf(positions);
 	return new DataView(buffer, byteOffset).getUint32(4 * index, true);
 }

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { Labels, State } from "../src/model";
-import { labels, names, softmaxRows, stateOf } from "./fixtures";
+import { labels, names, softmaxRows, stateOf, tileOf } from "./fixtures";
 import { mount } from "./page";
 
 const ROWS = softmaxRows(3, 5);
@@ -46,6 +46,18 @@ describe("positions", () => {
 		expect(map.find(".attnmap-size").textContent).toBe(
 			"30 queries × 50 keys, in view 3–12 × 140–178",
 		);
+	});
+
+	test("may become fewer, with their tokens", async () => {
+		const map = await mount(shifted());
+		map.model.change({
+			tokens: placed(["a", "b"], [3, 9]),
+			queries: placed(["x"], [7]),
+			weights: tileOf([[0.25, 0.75]]),
+		});
+		await map.hover(0, 1);
+		expect(map.texts(".attnmap-column-label")).toEqual(["a", "b"]);
+		expect(map.find(".attnmap-readout").textContent).toContain("x (7) looks at b (9) 0.75");
 	});
 
 	test("are those of the last labels that came", async () => {

@@ -107,6 +107,22 @@ def test_what_an_array_is_is_said_by_its_axes() -> None:
     assert shows(by_item, array[3, 1])
     assert "item 3" in by_item.map.title
     assert shows(AttentionExplorer(array[:1], T, head=2), array[0, 2])
+    flat = np.arange(6 * 3 * 5, dtype=float).reshape(6, 3, 5) / 90
+    queries = ["x", "y", "z"]
+    for axes, index in (
+        ("(head batch) query key", 2 * 2 + 1),
+        ("(batch head) query key", 1 * 3 + 2),
+    ):
+        for given in (flat, torch.tensor(flat)):
+            ex = AttentionExplorer(given, T, queries, axes=axes, heads=3, head=2, batch=1)
+            np.testing.assert_array_equal(ex.map.weights, flat[index].astype(np.float32))
+            assert list(ex.head_selector.options)[2][0] == "2"
+    with pytest.raises(ShapeError, match="4 heads × batch items"):
+        AttentionExplorer(flat, T, queries, axes="(head batch) query key", heads=4)
+    with pytest.raises(ValueError, match="with heads=… accepted are"):
+        AttentionExplorer(flat, T, queries, axes="batch head query key", heads=3)
+    with pytest.raises(TypeError, match="arrays say so themselves"):
+        AttentionExplorer(flat, T, queries, heads=3)
     with pytest.raises(ValueError, match="axes: got 'head layer'"):
         AttentionExplorer(array, T, axes="head layer")
     with pytest.raises(ShapeError, match="names 3"):
