@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .capturing import AttentionCall, Capture, capture
     from .corpus import summarize
     from .explorer import AttentionExplorer
+    from .heads import HeadGrid
     from .running import explore
     from .summary import HeadSummary
 
@@ -27,6 +28,7 @@ __all__ = [
     "AttentionMap",
     "Capture",
     "CaptureError",
+    "HeadGrid",
     "HeadSummary",
     "Lean",
     "ShapeError",
@@ -41,6 +43,7 @@ _LAZY = {
     "Capture": ".capturing",
     "capture": ".capturing",
     "AttentionExplorer": ".explorer",
+    "HeadGrid": ".heads",
     "HeadSummary": ".summary",
     "explore": ".running",
     "summarize": ".corpus",

@@ -23,6 +23,7 @@ from .sources import CaptureSource, Choice, Source, StackSource, as_source, read
 from .weights import shape_of
 
 if TYPE_CHECKING:
+    from .heads import HeadGrid
     from .summary import HeadSummary
 
 _SETTLE = 0.03
@@ -82,6 +83,7 @@ class AttentionExplorer(ipywidgets.VBox):  # type: ignore[misc]
     batch = _Choice(help="Batch item.")
     step = _Choice(help="Step of a generation; None = all in one map.")
     error = t.Unicode(help="Why the chosen map could not be drawn, or empty.")
+    _used = t.Int(0, help="Counts the sources; who shows them all observes it.")
 
     def __init__(
         self,
@@ -170,7 +172,14 @@ class AttentionExplorer(ipywidgets.VBox):  # type: ignore[misc]
         self._stop()
         self.error = ""
         self._show_choice()
+        self._used += 1
         self._read_on()
+
+    def heads(self, **options: Any) -> HeadGrid:
+        """All heads at a glance, linked: a click there chooses here. Options as for `HeadGrid`."""
+        from .heads import HeadGrid
+
+        return HeadGrid(self, **options)
 
     # -- choosing -------------------------------------------------------------------------------
 
@@ -181,16 +190,19 @@ class AttentionExplorer(ipywidgets.VBox):  # type: ignore[misc]
         pile up; only the last of them is drawn.
         """
         value = None if name == "step" and value == _ALL_STEPS else value
+        self._pick({name: value}, soon)
+
+    def _pick(self, wanted: dict[str, Any], soon: bool) -> None:
         try:
             loop = asyncio.get_running_loop() if soon else None
         except RuntimeError:
             loop = None
         if loop is None:
-            self._choose({name: value})
+            self._choose(wanted)
             return
         if not self._waiting:
             loop.call_later(_SETTLE, self._settle)
-        self._waiting[name] = value
+        self._waiting.update(wanted)
 
     def _settle(self) -> None:
         waiting, self._waiting = self._waiting, {}
