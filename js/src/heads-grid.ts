@@ -3,9 +3,8 @@
  * object with the traits of `HeadsState`. Everything it starts ends with `signal`.
  */
 
-import { paletteOf } from "./color";
-import { placeTip } from "./geometry";
 import { type Atlas, buildAtlas } from "./heads-atlas";
+import { type Bars, barsOf, rampOf } from "./heads-bars";
 import { listenToHeads } from "./heads-input";
 import {
 	boxOf,
@@ -18,29 +17,16 @@ import {
 	stepFrom,
 } from "./heads-layout";
 import { drawHeadsLegend } from "./heads-legend";
-import type { Column, HeadsModel, HeadsState } from "./heads-model";
-import { type Bars, type HeadsScene, type Inks, paintHeads, paintPreview } from "./heads-paint";
+import type { HeadsModel, HeadsState } from "./heads-model";
+import { type HeadsScene, type Inks, paintHeads } from "./heads-paint";
+import { describeHeads, offerMenus, sayHead, showTip } from "./heads-say";
 import { openSheet, type Sheet } from "./heads-sheet";
-import { buildHeadsView, offer } from "./heads-view";
-import {
-	formatNumber,
-	fullName,
-	type Names,
-	namesOf,
-	numberOf,
-	numbersOf,
-	remarkOf,
-	shortName,
-	unitOf,
-} from "./heads-words";
+import { buildHeadsView } from "./heads-view";
+import { formatNumber, type Names, namesOf, shortName } from "./heads-words";
 import { listen } from "./listen";
-import { count } from "./numbers";
-import { visibleArea } from "./overlay";
 import { flatsOf } from "./patterns";
 import { detectTheme, type Theme, watchTheme } from "./theme";
-import { element, line } from "./view";
-
-const HINT = "Point at a head, or move with the arrow keys; a click or Enter shows it.";
+import { line } from "./view";
 
 export function createHeads(host: HTMLElement, model: HeadsModel, signal: AbortSignal): void {
 	if (signal.aborted) return;
@@ -157,81 +143,20 @@ export function createHeads(host: HTMLElement, model: HeadsModel, signal: AbortS
 	/** Everything that has a colour. */
 	function makeColors(all: Sheet, placed: HeadsLayout): void {
 		const ratio = devicePixelRatio || 1;
-		const colors = model.get("_colors");
-		const palette = paletteOf(wire(colors.ramp, colors.diverging), theme.dark);
+		const { ramp, diverging } = model.get("_colors");
+		const palette = rampOf(ramp, diverging, theme.dark);
 		const room = {
 			width: Math.round(placed.box.width * ratio),
 			height: Math.round(placed.box.height * ratio),
 		};
 		const own = model.get("range") === "head";
-		const { diverging } = colors;
 		const flats = flatsOf(theme.dark);
 		atlas = buildAtlas(all, room, { palette, diverging, flats, page: theme.page, own });
-		const at = columnOf(model.get("tint_by"));
-		const column = model.get("_columns")[at];
-		const tints = paletteOf(wire(model.get("_tint"), false), theme.dark);
-		const [low, high] = rangeOf(all, at);
-		bars = column ? { shares: sharesOf(all, at, low, high), palette: tints } : null;
-		const unit = column && unitOf(column);
-		const tint = column
-			? {
-					words: `bar: ${column.title.toLowerCase()}${unit ? ` (${unit})` : ""}`,
-					palette: tints,
-					low: formatNumber(low),
-					high: formatNumber(high),
-				}
-			: null;
-		drawHeadsLegend(view.legend, { atlas, palette, diverging, dark: theme.dark, tint });
-		describe(all);
-	}
-
-	function describe(all: Sheet): void {
-		const rows = model.get("_rows");
-		const layers = model.get("_named") ? `${count(rows.length, "layer")} · ` : "";
-		const note = model.get("_note");
-		const said = [`${layers}${count(all.heads, "head")}`];
-		if (note) said.push(note);
-		const own = model.get("range") === "head";
-		said.push(own ? "each head by its own colour range" : "one colour range for all heads");
-		const sort = model.get("_columns")[columnOf(model.get("sort_by"))];
-		if (sort) said.push(`by ${sort.title.toLowerCase()}, largest first`);
-		const title = model.get("title") ?? "";
-		line(view.title, title);
-		view.size.textContent = said.join(" · ");
-		grid.setAttribute("aria-label", `${title || "All heads"}: ${said.join(", ")}`);
-		grid.setAttribute("aria-rowcount", String(layout?.lines.length ?? 0));
-		const across = Math.max(0, ...(layout?.lines ?? []).map((heads) => heads.length));
-		grid.setAttribute("aria-colcount", String(across));
-		menus(all);
-	}
-
-	function menus(all: Sheet): void {
-		const columns = model.get("_columns");
-		const done = model.get("_progress") === null;
-		const chosen = [model.get("sort_by"), model.get("tint_by")];
-		const there = (column: Column, at: number) => {
-			if (!done || chosen.includes(column.name)) return true;
-			for (let head = 0; head < all.heads; head++) {
-				if (!Number.isNaN(all.number(head, at))) return true;
-			}
-			return false;
-		};
-		const choices = columns
-			.filter(there)
-			.map(({ name, title }): [string, string] => [name, title.toLowerCase()]);
-		offer(view.sort, [["", "layer order"], ...choices], chosen[0] ?? "");
-		offer(view.tint, [["", "nothing"], ...choices], chosen[1] ?? "");
-		for (const [select, name] of [
-			[view.sort, chosen[0]],
-			[view.tint, chosen[1]],
-		] as const) {
-			select.title = columns.find((column) => column.name === name)?.text ?? "";
-		}
-		const ranges: [string, string][] = [
-			["shared", "one range for all"],
-			["head", "each head's own"],
-		];
-		offer(view.range, ranges, model.get("range"));
+		const tints = rampOf(model.get("_tint"), false, theme.dark);
+		bars = barsOf(all, model.get("_columns"), model.get("tint_by"), tints);
+		drawHeadsLegend(view.legend, { atlas, palette, diverging, dark: theme.dark, bars });
+		describeHeads(view, model, all, placed);
+		offerMenus(view, model, all);
 	}
 
 	function draw(all: Sheet, placed: HeadsLayout): void {
@@ -259,74 +184,9 @@ export function createHeads(host: HTMLElement, model: HeadsModel, signal: AbortS
 		view.canvas.style.width = `${scene.size.width}px`;
 		view.canvas.style.height = `${scene.size.height}px`;
 		paintHeads(view.canvas, scene);
-		say(scene);
-		tip(scene);
-	}
-
-	/** The line under the grid, and the ARIA cell that stands for the current head. */
-	function say(scene: HeadsScene): void {
-		const head = current ?? scene.selected;
-		const name = head === null ? undefined : names[head];
-		view.readout.setAttribute("aria-live", pointed ? "off" : "polite");
-		if (head === null || name === undefined) {
-			view.readout.replaceChildren(element("span", "muted", {}, [HINT]));
-			grid.removeAttribute("aria-activedescendant");
-			return;
-		}
-		const full = fullName(name, model.get("_named"));
-		const chosen = [model.get("sort_by"), model.get("tint_by")].filter((it) => it !== null);
-		const numbers = numbersOf(scene.sheet, model.get("_columns"), head, chosen);
-		const remark = remarkOf(scene.sheet, head, errors);
-		const read = remark === "" || remark.startsWith("by");
-		const rest = [...(read ? numbers : []), ...(remark ? [remark] : [])];
-		const text = rest.length > 0 ? ` · ${rest.join(" · ")}` : "";
-		if (view.readout.textContent !== full + text) {
-			view.readout.replaceChildren(element("span", "strong", {}, [full]), text);
-		}
-		const [row = 0, place = 0] = scene.layout.places[head] ?? [];
-		view.row.setAttribute("aria-rowindex", String(row + 1));
-		view.cell.setAttribute("aria-colindex", String(place + 1));
-		view.cell.setAttribute("aria-selected", String(head === scene.selected));
-		view.cell.setAttribute("aria-label", full + text);
-		grid.setAttribute("aria-activedescendant", view.cell.id);
-		const box = boxOf(scene.layout, head);
-		if (box === null) return;
-		view.cell.style.translate = `${box.x}px ${box.y}px`;
-		view.cell.style.width = `${box.width}px`;
-		view.cell.style.height = `${box.height}px`;
-	}
-
-	/** The head that is pointed at, larger. */
-	function tip(scene: HeadsScene): void {
-		const head = pointed ? current : null;
-		const box = head === null ? null : boxOf(scene.layout, head);
-		const name = head === null ? undefined : names[head];
-		view.tooltip.hidden = box === null;
-		if (head === null || box === null || name === undefined) return;
-		view.preview.hidden = !paintPreview(view.preview, scene, head);
-		const columns = model.get("_columns");
-		const chosen = [model.get("sort_by"), model.get("tint_by")];
-		const few = columns.filter(({ name: it }) => chosen.includes(it));
-		const lines = few.map((column) =>
-			element("div", "muted", {}, [
-				numberOf(column, scene.sheet.number(head, columns.indexOf(column))),
-			]),
-		);
-		const remark = remarkOf(scene.sheet, head, errors);
-		if (remark) lines.push(element("div", "muted", {}, [remark]));
-		const full = fullName(name, model.get("_named"));
-		view.tipText.replaceChildren(element("span", "strong", {}, [full]), ...lines);
-		const [outer, inner] = [root, grid].map((it) => it.getBoundingClientRect());
-		if (!outer || !inner) return;
-		const scale = outer.width / root.offsetWidth || 1;
-		const cell = {
-			...box,
-			x: (inner.left - outer.left) / scale + box.x - scene.scroll.x,
-			y: (inner.top - outer.top) / scale + box.y - scene.scroll.y,
-		};
-		const size = { width: view.tooltip.offsetWidth, height: view.tooltip.offsetHeight };
-		const at = placeTip(cell, size, visibleArea(outer, scale));
-		view.tooltip.style.translate = `${at.x}px ${at.y}px`;
+		const told = { names, errors, pointed };
+		sayHead(view, model, scene, told);
+		showTip(view, model, scene, told);
 	}
 
 	function scrollTo(head: number | null, placed: HeadsLayout): void {
@@ -478,28 +338,4 @@ export function createHeads(host: HTMLElement, model: HeadsModel, signal: AbortS
 	width = root.clientWidth;
 	applyTheme();
 	frame();
-}
-
-/** As a map's colours, of which a palette needs these two. */
-function wire(ramp: HeadsState["_tint"], diverging: boolean) {
-	const clips: [boolean, boolean] = [false, false];
-	const range: [number, number] = [0, 1];
-	return { ramp, diverging, range, scale: "linear" as const, clips, notes: [] };
-}
-
-function rangeOf(sheet: Sheet, column: number): [number, number] {
-	let [low, high] = [Number.NaN, Number.NaN];
-	for (let head = 0; column >= 0 && head < sheet.heads; head++) {
-		const value = sheet.number(head, column);
-		if (!(value >= low)) low = Number.isNaN(value) ? low : value;
-		if (!(value <= high)) high = Number.isNaN(value) ? high : value;
-	}
-	return [low, high];
-}
-
-function sharesOf(sheet: Sheet, column: number, low: number, high: number): Float32Array {
-	return Float32Array.from({ length: sheet.heads }, (_, head) => {
-		const value = sheet.number(head, column);
-		return high > low ? (value - low) / (high - low) : value - low + 1;
-	});
 }

@@ -35,12 +35,17 @@ export interface HeadsLayout extends Lines {
 	bar: number;
 	/** lines of text under a thumbnail */
 	words: number;
+	/** whether there is room for a frame around each */
+	framed: boolean;
 }
 
 const GAP = 4;
-const TIGHT = 2;
+const FLOWING = 8;
+/** Between heads so small that a frame around each would be most of what is seen. */
+const TIGHT = 1;
+const FRAMED = 20;
 const LARGEST = 84;
-const SMALLEST = 12;
+const SMALLEST = 9;
 /** of one that flows */
 const LARGE_ENOUGH = 64;
 
@@ -101,11 +106,11 @@ export function layoutHeads(given: Lines, [wide, high]: [number, number], room: 
 	const top = given.table ? room.font * 1.7 : 2;
 	const space = room.width - left - 4;
 	let side = given.table ? (space / across - GAP) / wide : LARGE_ENOUGH;
-	const tight = given.table && side * wide < 24;
+	const tight = given.table && side * wide < FRAMED;
 	if (tight) side = (space / across - TIGHT) / wide;
 	side = clamp(Math.floor(side), SMALLEST, given.table ? LARGEST : LARGE_ENOUGH);
 	const box = { width: atLeast(side * wide, 6), height: atLeast(side * high, 6) };
-	const gap = given.table ? (tight ? TIGHT : GAP) : 8;
+	const gap = given.table ? (tight ? TIGHT : GAP) : FLOWING;
 	const words = given.table ? 0 : room.words;
 	const under = (bar > 0 ? bar + 1 : 0) + words * room.font * 1.15;
 	const pitch = {
@@ -115,6 +120,8 @@ export function layoutHeads(given: Lines, [wide, high]: [number, number], room: 
 	let { lines, places } = given;
 	if (!given.table) {
 		const columns = Math.max(1, Math.floor((space + gap) / pitch.x));
+		// All the width is used, but a few heads stay together.
+		pitch.x = Math.min(Math.floor((space + gap) / columns), pitch.x * 1.4);
 		const all = lines.flat();
 		lines = Array.from({ length: Math.ceil(all.length / columns) }, (_, i) =>
 			all.slice(i * columns, (i + 1) * columns),
@@ -137,6 +144,7 @@ export function layoutHeads(given: Lines, [wide, high]: [number, number], room: 
 		height: top + lines.length * pitch.y + 2,
 		bar,
 		words,
+		framed: !tight,
 	};
 }
 
@@ -148,7 +156,7 @@ export function boxOf(layout: HeadsLayout, head: number): Box | null {
 	if (!place) return null;
 	const { box, pitch, left, top } = layout;
 	// Where labels need more room than pictures, pictures stand in its middle.
-	const inset = layout.table ? 0 : Math.floor((pitch.x - 8 - box.width) / 2);
+	const inset = layout.table ? 0 : Math.floor((pitch.x - FLOWING - box.width) / 2);
 	return { x: left + place[1] * pitch.x + inset, y: top + place[0] * pitch.y, ...box };
 }
 

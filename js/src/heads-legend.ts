@@ -2,6 +2,7 @@
 
 import { css, type Palette, unpack } from "./color";
 import type { Atlas } from "./heads-atlas";
+import type { Bars } from "./heads-bars";
 import { formatTick } from "./numbers";
 import { flatsOf, STATE_WORDS } from "./patterns";
 import { element } from "./view";
@@ -11,18 +12,17 @@ export interface Explained {
 	palette: Palette;
 	diverging: boolean;
 	dark: boolean;
-	/** what the bars show, and the ends of their range */
-	tint: { words: string; palette: Palette; low: string; high: string } | null;
+	bars: Bars | null;
 }
 
 export function drawHeadsLegend(into: HTMLElement, given: Explained): void {
-	const { atlas, palette, diverging, dark, tint } = given;
+	const { atlas, palette, diverging, dark, bars } = given;
 	const own = diverging ? ["− its largest", "0", "its largest"] : ["0", "the head's largest"];
 	const ends = atlas.range
 		? [atlas.range[0], (atlas.range[0] + atlas.range[1]) / 2, atlas.range[1]].map(formatTick)
 		: own;
 	const parts = scale(atlas.range ? "weight" : "weight, each head by its own range", palette, ends);
-	if (tint !== null) parts.push(...scale(tint.words, tint.palette, [tint.low, tint.high]));
+	if (bars !== null) parts.push(...scale(bars.words, bars.palette, [bars.low, bars.high]));
 	const states = [...STATE_WORDS].filter(([state]) => atlas.states.has(state));
 	const entries = states.map(([state, words]) => {
 		const swatch = element("span", "legend-swatch", { "aria-hidden": "true" });

@@ -1,7 +1,8 @@
 /** Draws the heads that are in view: pictures, bars, labels, outlines. */
 
-import { css, type Palette, unpack } from "./color";
+import { css, unpack } from "./color";
 import type { Atlas } from "./heads-atlas";
+import type { Bars } from "./heads-bars";
 import { type Box, boxOf, type HeadsLayout } from "./heads-layout";
 import { Known } from "./heads-model";
 import type { Sheet } from "./heads-sheet";
@@ -20,12 +21,6 @@ export interface Inks {
 	family: string;
 	/** px of labels */
 	font: number;
-}
-
-export interface Bars {
-	/** 0 … 1, NaN where a head has no such number */
-	shares: Float32Array;
-	palette: Palette;
 }
 
 export interface HeadsScene {
@@ -112,7 +107,7 @@ function drawHead(pen: Pen, scene: HeadsScene, head: number, hatch: CanvasPatter
 		}
 		const { x, y, width, height } = at;
 		pen.drawImage(atlas.canvas, spot.x, spot.y, spot.width, spot.height, x, y, width, height);
-		frame(pen, at, inks.line);
+		if (scene.layout.framed) frame(pen, at, inks.line);
 	} else if (scene.sheet.known(head) === Known.error) {
 		frame(pen, box, inks.alarm);
 		write(pen, "!", box.x + box.width / 2, box.y + box.height / 2, inks.alarm, inks, "center", 700);
@@ -186,11 +181,12 @@ function drawWords(pen: Pen, scene: HeadsScene, head: number, box: Box): void {
 function outline(pen: Pen, scene: HeadsScene, head: number | null, color: string, line: number) {
 	const box = head === null ? null : boxOf(scene.layout, head);
 	if (box === null) return;
+	const bar = scene.layout.bar > 0 ? scene.layout.bar + 1 : 0;
 	const grown = (by: number): [number, number, number, number] => [
 		box.x - by,
 		box.y - by,
 		box.width + 2 * by,
-		box.height + 2 * by,
+		box.height + bar + 2 * by,
 	];
 	pen.lineWidth = line + 2;
 	pen.strokeStyle = scene.inks.page;

@@ -69,7 +69,7 @@ export function buildHeadsView(): HeadsView {
 
 	const root = document.createElement("div");
 	root.className = "attnmap attnmap-heads";
-	root.append(head, error, controls, grid, readout, legend, status, tooltip);
+	root.append(head, error, controls, grid, legend, readout, status, tooltip);
 	return {
 		root,
 		title,
