@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -202,6 +204,14 @@ def test_what_is_no_head_is_refused() -> None:
         measure(np.ones((2, 3)), mask=np.ones((3, 2), dtype=bool))
     with pytest.raises(ValueError, match="infinite"):
         measure([[1.0, -math.inf]])
+
+
+def test_summaries_are_read_without_torch() -> None:
+    code = (
+        "import sys, attnmap_widget.moments, attnmap_widget.summary; print('torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
 
 
 def rows() -> list[dict[str, Any]]:
