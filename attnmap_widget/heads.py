@@ -98,6 +98,10 @@ class HeadGrid(anywidget.AnyWidget):
     _cancels = t.Int(0).tag(sync=True)
 
     _filling: Filling
+    _explorer: AttentionExplorer | None = None
+    _pass: Pass | Turns | None = None
+    _cancelled = _from_browser = _following = False
+    _sent_cells = 0
 
     def __init__(
         self,
@@ -114,13 +118,8 @@ class HeadGrid(anywidget.AnyWidget):
         **options: Any,
     ) -> None:
         refuse_unknown(options, _OPTIONS)
-        self._explorer: AttentionExplorer | None = None
         self._caption = str(options.pop("title", ""))
         self._own_layout = "layout" not in options
-        self._from_browser = self._following = False
-        self._pass: Pass | Turns | None = None
-        self._cancelled = False
-        self._sent_cells = 0
         if _is_explorer(source):
             given = tokens, queries, axes, layers, heads, kind, step
             if any(one is not None for one in given) or batch:
