@@ -241,10 +241,10 @@ export function createHeads(host: HTMLElement, model: HeadsModel, signal: AbortS
 					schedule();
 					return shown;
 				}
-				const to =
-					from === null ? (layout.lines[0]?.[0] ?? null) : stepFrom(layout, from, key, control);
-				if (to === null || (from === null && stepFrom(layout, 0, key, control) === null))
-					return false;
+				const first = layout.lines[0]?.[0] ?? 0;
+				const moved = stepFrom(layout, from ?? first, key, control);
+				if (moved === null) return false;
+				const to = from === null && key !== "Home" && key !== "End" ? first : moved;
 				current = to;
 				pointed = false;
 				scrollTo(to, layout);
