@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .capturing import AttentionCall, Capture, capture
     from .corpus import summarize
     from .explorer import AttentionExplorer
+    from .heads import HeadGrid
     from .image import ImageAttention
     from .running import explore
     from .summary import HeadSummary
@@ -29,6 +30,7 @@ __all__ = [
     "AttentionMap",
     "Capture",
     "CaptureError",
+    "HeadGrid",
     "HeadSummary",
     "ImageAttention",
     "Lean",
@@ -46,6 +48,7 @@ _LAZY = {
     "capture": ".capturing",
     "AttentionExplorer": ".explorer",
     "ImageAttention": ".image",
+    "HeadGrid": ".heads",
     "HeadSummary": ".summary",
     "explore": ".running",
     "summarize": ".corpus",

@@ -15,6 +15,8 @@ from .moments import CorpusSummary, Moments
 from .running import run
 from .summary import HeadSummary
 
+_OF_IDS = ("self", "encoder", "decoder", "cross", "text", "effective")
+"""Kinds whose keys are the ids that the model was given; not those of a tower that sees images."""
 _AT_ONCE = 8
 """Inputs that go to a worker together."""
 
@@ -36,10 +38,11 @@ def summarize(
         A torch model, or a function without arguments that loads one. It runs in eval mode without
         gradients, as `explore` does it.
     inputs:
-        Strings (with `tokenizer`), mappings (`model(**inputs)`), tensors, tuples, or lists of
-        strings: one text or a batch each, such as a list or a DataLoader. They are gone through
-        once, one at a time. Padding by a mapping's `attention_mask` is left out. Each item of a
-        batch is one text, and each text counts the same, however long it is.
+        Any iterable, such as a list or a DataLoader, gone through once. Each entry is run alone: a
+        string or a list of strings (with `tokenizer`), a mapping (`model(**inputs)`), a tensor, a
+        tuple or list of tensors (`model(*inputs)`). Each item of a batch is one text, and each text
+        counts the same, however long it is. What a mapping's `attention_mask` says is padding is
+        left out.
     tokenizer:
         Names the tokens of `input_ids`, without which there are no delimiters.
     kind, delimiters:
@@ -86,24 +89,31 @@ def _texts(
     delimiters: Collection[Any] | None,
 ) -> Iterator[HeadSummary]:
     """One summary for each text of one run of the model."""
-    if isinstance(given, str) or (isinstance(given, list) and isinstance(given[0], str)):
+    if isinstance(given, str) or (isinstance(given, list) and all(map(_is_text, given))):
         if tokenizer is None:
             raise TypeError("summarize: strings need tokenizer=…; or give the model's inputs")
         texts = [given] if isinstance(given, str) else given
         given = tokenizer(texts, return_tensors="pt", padding=len(texts) > 1)
+    given = tuple(given) if isinstance(given, list) else given  # as a DataLoader gives it
     given = _moved(given, next(model.parameters(), torch.empty(0)).device)
     cap = run(model, given)
-    # Which ids the keys are; of several kinds it must be said which is meant.
-    decoder = "decoder_" if kind == "decoder" else ""
-    ids = _ids(given, f"{decoder}input_ids")
-    mask = given.get(f"{decoder}attention_mask") if isinstance(given, Mapping) else None
-    layer = next(layer for layer in cap.layers if kind is None or kind in cap.kinds(layer))
-    for item in range(cap.batch_size(layer, kind)):
+    layer = next((layer for layer in cap.layers if kind in cap.kinds(layer)), cap.layers[0])
+    call = cap.find(layer, kind)[0]
+    ids = mask = None
+    if call.kind in _OF_IDS:
+        named = "decoder_" if call.kind == "decoder" else ""
+        ids = _ids(given, f"{named}input_ids")
+        mask = given.get(f"{named}attention_mask") if isinstance(given, Mapping) else None
+    for item in range(call.shape[0]):
         tokens = None if ids is None else ids[item].tolist()
         if tokens is not None and tokenizer is not None:
             tokens = tokenizer.convert_ids_to_tokens(tokens)
         padding = None if mask is None else (mask[item] == 0).cpu()
         yield cap.summary(tokens, kind=kind, batch=item, padding=padding, delimiters=delimiters)
+
+
+def _is_text(item: Any) -> bool:
+    return isinstance(item, str)
 
 
 def _ids(given: Any, name: str) -> torch.Tensor | None:

@@ -27,6 +27,7 @@ from .weights import shape_of
 from .windows import Windows
 
 if TYPE_CHECKING:
+    from .heads import HeadGrid
     from .summary import HeadSummary
 
 _SETTLE = 0.03
@@ -107,6 +108,7 @@ class AttentionExplorer(ipywidgets.VBox):  # type: ignore[misc]
     merged = t.Bool(help="Show words instead of pieces, where it is known which make a word.")
     hide_special = t.Bool(help="Leave special tokens out, where it is known which are.")
     error = t.Unicode(help="Why the chosen map could not be drawn, or empty.")
+    _used = t.Int(0, help="Counts the sources; who shows them all observes it.")
 
     def __init__(
         self,
@@ -243,6 +245,7 @@ class AttentionExplorer(ipywidgets.VBox):  # type: ignore[misc]
         self.error = ""
         self._show_choice()
         self._show_switches()
+        self._used += 1
         self._read_on()
 
     @property
@@ -250,6 +253,12 @@ class AttentionExplorer(ipywidgets.VBox):  # type: ignore[misc]
         """The windows of the layer that is shown, and which of them it is; None: it has none."""
         windows = offer(self._source, self._choice.layer, self._choice.kind).windows
         return None if windows is None else (windows, self._choice.batch % windows.count)
+
+    def heads(self, **options: Any) -> HeadGrid:
+        """All heads at a glance, linked: a click there chooses here. Options as for `HeadGrid`."""
+        from .heads import HeadGrid
+
+        return HeadGrid(self, **options)
 
     # -- choosing -------------------------------------------------------------------------------
 
@@ -260,16 +269,19 @@ class AttentionExplorer(ipywidgets.VBox):  # type: ignore[misc]
         pile up; only the last of them is drawn.
         """
         value = None if name == "step" and value == _ALL_STEPS else value
+        self._pick({name: value}, soon)
+
+    def _pick(self, wanted: dict[str, Any], soon: bool) -> None:
         try:
             loop = asyncio.get_running_loop() if soon else None
         except RuntimeError:
             loop = None
         if loop is None:
-            self._choose({name: value})
+            self._choose(wanted)
             return
         if not self._waiting:
             loop.call_later(_SETTLE, self._settle)
-        self._waiting[name] = value
+        self._waiting.update(wanted)
 
     def _settle(self) -> None:
         waiting, self._waiting = self._waiting, {}

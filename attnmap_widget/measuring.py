@@ -44,7 +44,7 @@ COLUMNS: dict[str, Column] = {
     ),
     "effective_keys": Column(
         "Effective keys",
-        "2^entropy of a row (its perplexity), the mean over rows: over how many keys it is spread.",
+        "2^entropy of a row, the mean over rows: how many keys it is spread over, if evenly.",
         "keys",
         (1.0, math.inf),
     ),
@@ -63,33 +63,40 @@ COLUMNS: dict[str, Column] = {
         "positions",
         (0.0, math.inf),
     ),
-    "diagonal": Column("Own position", "Weight on the query's own position.", *_SHARE),
+    "diagonal": Column(
+        "Own position", "Weight on the query's own position, the mean over rows.", *_SHARE
+    ),
     "previous": Column(
         "Previous token",
-        "Weight on the position just before (previous-token head: Elhage et al. 2021).",
+        "Weight on the position just before, the mean over rows that have one "
+        "(previous-token head: Elhage et al. 2021).",
         *_SHARE,
     ),
     "first": Column(
         "First token",
-        "Weight on the first token that is not padding (attention sink: Xiao et al. 2023).",
+        "Weight on the first token that is not padding, the mean over rows (attention sink: "
+        "Xiao et al. 2023).",
         *_SHARE,
     ),
     "delimiters": Column(
         "Delimiters",
-        "Weight on special tokens, full stops and commas (Clark et al. 2019).",
+        "Weight on special tokens, full stops and commas, the mean over rows that may look at one "
+        "(Clark et al. 2019).",
         *_SHARE,
     ),
     "padding": Column(
-        "Padding", "Weight that rows which are not padding give to padding.", *_SHARE
+        "Padding", "Weight on padding, the mean over rows that are not padding themselves.", *_SHARE
     ),
     "induction": Column(
         "Induction",
-        "Weight on what followed the query's token where it stood before (Olsson et al. 2022).",
+        "Weight on what followed the query's token where it stood before, the mean over rows whose "
+        "token did (Olsson et al. 2022).",
         *_SHARE,
     ),
     "duplicate": Column(
         "Duplicate token",
-        "Weight on the query's token where it stood before (Wang et al. 2022).",
+        "Weight on the query's token where it stood before, the mean over rows whose token did "
+        "(Wang et al. 2022).",
         *_SHARE,
     ),
 }

@@ -14,6 +14,9 @@ Work = Callable[[Progress, Cancelled], Any]
 
 _BETWEEN_REPORTS = 0.2
 """Seconds; more often nobody reads."""
+_TURN = 0.05
+_BETWEEN_TURNS = 0.01
+"""Seconds of the loop for work that takes turns, and for everything else in between."""
 
 
 class Pass:
@@ -70,3 +73,38 @@ class Pass:
             deliver()
         elif not self._loop.is_closed():
             self._loop.call_soon_threadsafe(deliver)
+
+
+class Turns:
+    """Work that is no matter for another thread, done on the event loop a little at a time.
+
+    `step()` does a part of it and is False once there is none left. `progress` is called now and
+    then, `done` at the end; after `cancel` neither is. Needs a running event loop.
+    """
+
+    def __init__(
+        self, step: Callable[[], bool], *, progress: Callable[[], None], done: Callable[[], None]
+    ) -> None:
+        self._step, self._progress, self._done = step, progress, done
+        self._stopped = False
+        self._reported = time.monotonic()
+        self._loop = asyncio.get_running_loop()
+        self._loop.call_soon(self._take)
+
+    def cancel(self) -> None:
+        """Take no further turn."""
+        self._stopped = True
+
+    def _take(self) -> None:
+        until = time.monotonic() + _TURN
+        while not self._stopped:
+            if not self._step():
+                self._done()
+                return
+            now = time.monotonic()
+            if now - self._reported >= _BETWEEN_REPORTS:
+                self._reported = now
+                self._progress()
+            if now >= until:
+                self._loop.call_later(_BETWEEN_TURNS, self._take)
+                return

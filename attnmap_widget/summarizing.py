@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import time
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +23,9 @@ if TYPE_CHECKING:
     from .capturing import Capture
     from .checked import Options
     from .explorer import AttentionExplorer
+
+_BETWEEN_REPORTS = 0.2
+"""Seconds; more often nobody reads."""
 
 
 def of_capture(
@@ -88,6 +93,9 @@ def of_explorer(
     progress: Progress | None = None,
 ) -> HeadSummary:
     """See `AttentionExplorer.summary`."""
+    if progress is None:
+        with _in_view(explorer) as shown:
+            return of_explorer(explorer, padding=padding, delimiters=delimiters, progress=shown)
     source, choice = explorer._source, explorer._choice
     options = explorer.map._checked.options
     if padding is None and options.padding is not None:
@@ -103,6 +111,7 @@ def of_explorer(
             step=choice.step,
             padding=padding,
             delimiters=delimiters,
+            query_offset=options.query_offset or None,
             progress=progress,
         )
     rows_of = explorer._queries
@@ -144,6 +153,23 @@ def _mask(options: Options, shape: tuple[int, ...]) -> BoolGrid | None:
         key_positions=keys,
     )
     return None if forbidden is None else ~forbidden
+
+
+@contextmanager
+def _in_view(explorer: AttentionExplorer) -> Iterator[Progress]:
+    """Progress in the quiet line of the explorer's map, which then says what it said before."""
+    before, told = explorer.map.status, time.monotonic()
+
+    def tell(share: float) -> None:
+        nonlocal told
+        if time.monotonic() - told >= _BETWEEN_REPORTS:
+            told = time.monotonic()
+            explorer.map.status = f"measuring all heads: {share:.0%}"
+
+    try:
+        yield tell
+    finally:
+        explorer.map.status = before
 
 
 class _Told:

@@ -13,7 +13,7 @@ from .measuring import COLUMNS, Column, measure
 
 __all__ = ["COLUMNS", "Column", "HeadSummary", "HeadValue", "measure"]
 
-_SHOWN = 40
+_SHOWN = 20
 """Rows that a table shows of itself."""
 _NO_VALUE = "–"
 

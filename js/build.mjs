@@ -10,7 +10,9 @@ const outdir = new URL("../attnmap_widget/static/", import.meta.url);
 
 const build = await context({
 	absWorkingDir: import.meta.dirname,
-	entryPoints: ["src/widget.ts", "src/widget.css", "src/page.ts"],
+	entryPoints: ["widget.ts", "widget.css", "page.ts", "heads.ts", "heads.css"].map(
+		(it) => `src/${it}`,
+	),
 	outdir: fileURLToPath(outdir),
 	bundle: true,
 	format: "esm",

@@ -104,7 +104,7 @@ export function drawTip(view: View, scene: Scene, reading: Reading | null): void
 }
 
 /** The part of the root that is on screen, seen from its own corner. */
-function visibleArea(root: DOMRect, scale: number): Rect {
+export function visibleArea(root: DOMRect, scale: number): Rect {
 	const left = Math.max(0, -root.left);
 	const top = Math.max(0, -root.top);
 	const right = Math.min(root.width, innerWidth - root.left);

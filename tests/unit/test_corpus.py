@@ -93,6 +93,19 @@ def test_padding_of_a_batch_is_left_out() -> None:
             assert_allclose(together.std[name], alone.std[name], atol=1e-5)
 
 
+def test_padding_of_embeddings_is_left_out_too() -> None:
+    model = bert()
+    inputs = _encoded(TEXTS[:2])
+    embedded = {
+        "inputs_embeds": model.embeddings.word_embeddings(inputs["input_ids"]),
+        "attention_mask": inputs["attention_mask"],
+    }
+    by_ids, by_vectors = summarize(model, [inputs]), summarize(model, [embedded])
+    assert_array_equal(by_vectors.count["padding"], 1)
+    assert_allclose(by_vectors["entropy"], by_ids["entropy"], atol=1e-6)
+    assert_array_equal(by_vectors.count["duplicate"], 0)
+
+
 def _encoded(texts: list[str]) -> dict[str, torch.Tensor]:
     return Tokenizer()(texts, return_tensors="pt", padding=True)
 
@@ -114,6 +127,10 @@ def test_ids_are_tokens_enough_for_repeats() -> None:
     summary = summarize(bert(), [ids])
     assert summary.texts == 2
     assert_array_equal(summary.count["induction"], 2)
+    by_list = summarize(
+        bert(), [[ids, torch.ones_like(ids)]]
+    )  # as a DataLoader of tensors gives it
+    assert_allclose(by_list["entropy"], summary["entropy"], atol=1e-6)
     floats = summarize(OneLayer(), [torch.randn(2, 9, 12)])
     assert floats.texts == 2
     assert_array_equal(floats.count["previous"], 2)

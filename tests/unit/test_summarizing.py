@@ -21,7 +21,14 @@ from capture_support import (
 )
 from torch import nn
 
-from attnmap_widget import AttentionExplorer, ShapeError, capture, examples, measuring
+from attnmap_widget import (
+    AttentionExplorer,
+    ShapeError,
+    capture,
+    examples,
+    measuring,
+    summarizing,
+)
 from attnmap_widget.capturing import AttentionCall
 from attnmap_widget.summary import COLUMNS, HeadSummary, measure
 
@@ -219,3 +226,18 @@ def test_an_explorer_takes_padding_mask_and_positions_from_its_map() -> None:
         weights[..., :3], list("abc"), list("xyz"), axes="layer head query key"
     )
     assert np.isnan(of_others.summary()["diagonal"]).all()
+
+
+def test_an_explorer_says_how_far_it_is_and_then_what_it_said_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(summarizing, "_BETWEEN_REPORTS", 0)
+    explorer = AttentionExplorer(stack(2, 2, 4, 4), list("abca"), axes="layer head query key")
+    said: list[str] = []
+    explorer.map.observe(lambda change: said.append(change["new"]), names="status")
+    explorer.summary()
+    assert said == [*(f"measuring all heads: {share}%" for share in (25, 50, 75, 100)), ""]
+    told: list[float] = []
+    explorer.summary(progress=told.append)
+    assert told == [0.25, 0.5, 0.75, 1]
+    assert len(said) == 5

@@ -1,0 +1,488 @@
+import axeUrl from "axe-core/axe.min.js?url";
+import { afterEach, beforeAll, expect, test } from "vitest";
+import "../src/heads.css";
+import { createHeads } from "../src/heads-grid";
+import { headAt, layoutHeads, linesOf, stepFrom } from "../src/heads-layout";
+import type { HeadsModel, HeadsState, WireSheet } from "../src/heads-model";
+import { FIRST, MIDDLE, openSheet, STEPS, shrink } from "../src/heads-sheet";
+import { rampOf } from "./fixtures";
+import { frames } from "./page";
+
+const TOP = FIRST + STEPS;
+const COLUMNS = [
+	{ name: "entropy", title: "Entropy", unit: "bits", text: "how spread" },
+	{ name: "previous", title: "Previous token", unit: "share of a row", text: "just before" },
+	{ name: "padding", title: "Padding", unit: "share of a row", text: "on padding" },
+];
+
+interface Given {
+	known?: number;
+	range?: [number, number];
+	levels?: number[][];
+	numbers?: number[];
+}
+
+/** As `Sheet.to_wire` writes it. */
+function sheetOf(heads: Given[], at: number[] | null = null, slot = 6): WireSheet {
+	const floats = [
+		...heads.flatMap(({ numbers = [Number.NaN, Number.NaN, Number.NaN] }) => numbers),
+		...heads.flatMap(({ range = [0, 1] }) => range),
+	];
+	const bytes = [
+		...heads.map(({ known = 1 }) => known),
+		...heads.flatMap(({ levels = [] }) => [levels.length, levels[0]?.length ?? 0]),
+		...heads.flatMap(({ levels = [] }) => {
+			const flat = levels.flat();
+			return [...flat, ...new Array<number>(slot - flat.length).fill(0)];
+		}),
+	];
+	const data = new Uint8Array(3 + 4 * floats.length + bytes.length);
+	// An odd start, as some hosts hand buffers over.
+	data.set(new Uint8Array(Float32Array.from(floats).buffer), 3);
+	data.set(bytes, 3 + 4 * floats.length);
+	return {
+		heads: heads.length,
+		slot,
+		columns: 3,
+		at: at && new DataView(Uint32Array.from(at).buffer),
+		data: new DataView(data.buffer, 3),
+	};
+}
+
+/** Layers 1 and 3 of 3 and 2 heads, each of 2 × 3 cells and no two alike. */
+function fiveHeads(): Given[] {
+	return [0, 1, 2, 3, 4].map((head) => ({
+		range: [0, (head + 1) / 5],
+		levels: [
+			[TOP, FIRST, FIRST + 40 * head],
+			[FIRST, 3, FIRST],
+		],
+		numbers: [2 - head / 4, [0.2, 0.9, Number.NaN, 0.5, 0.1][head] as number, Number.NaN],
+	}));
+}
+
+class FakeHost implements HeadsModel {
+	readonly listeners = new Map<string, Set<() => void>>();
+	readonly sent: Partial<HeadsState>[] = [];
+	private unsaved: Partial<HeadsState> = {};
+
+	constructor(readonly state: HeadsState) {}
+
+	get<K extends keyof HeadsState>(name: K): HeadsState[K] {
+		return this.state[name];
+	}
+
+	set<K extends keyof HeadsState>(name: K, value: HeadsState[K]): void {
+		this.unsaved[name] = value;
+		this.change({ [name]: value } as Partial<HeadsState>);
+	}
+
+	save_changes(): void {
+		this.sent.push(this.unsaved);
+		this.unsaved = {};
+	}
+
+	on(event: string, callback: () => void): void {
+		const known = this.listeners.get(event) ?? new Set();
+		this.listeners.set(event, known.add(callback));
+	}
+
+	off(event: string, callback: () => void): void {
+		this.listeners.get(event)?.delete(callback);
+	}
+
+	change(values: Partial<HeadsState>): void {
+		Object.assign(this.state, values);
+		for (const name of Object.keys(values)) {
+			for (const callback of [...(this.listeners.get(`change:${name}`) ?? [])]) callback();
+		}
+	}
+}
+
+function stateOf(heads: Given[], given: Partial<HeadsState> = {}): HeadsState {
+	return {
+		selection: null,
+		range: "shared",
+		sort_by: null,
+		tint_by: null,
+		title: "All heads",
+		class_name: "",
+		status: "",
+		error: "",
+		_sheet: sheetOf(heads),
+		_part: null,
+		_rows: [
+			[1, 3],
+			[3, 2],
+		],
+		_named: true,
+		_columns: COLUMNS,
+		_colors: { ramp: rampOf("Blues"), diverging: false },
+		_tint: rampOf("Viridis"),
+		_progress: null,
+		_errors: [],
+		_note: "2 × 3 weights each",
+		_cancels: 0,
+		...given,
+	};
+}
+
+let lives: AbortController[] = [];
+afterEach(() => {
+	for (const life of lives) life.abort();
+	lives = [];
+	document.body.replaceChildren();
+	document.body.removeAttribute("style");
+});
+
+async function mount(state: HeadsState | FakeHost, width = 700) {
+	const model = state instanceof FakeHost ? state : new FakeHost(state);
+	const host = document.createElement("div");
+	host.style.width = `${width}px`;
+	document.body.append(host);
+	const life = new AbortController();
+	lives.push(life);
+	createHeads(host, model, life.signal);
+	const root = host.lastElementChild as HTMLElement;
+	const find = (selector: string) => {
+		const found = root.querySelector<HTMLElement>(selector);
+		if (!found) throw new Error(`no ${selector}`);
+		return found;
+	};
+	const grid = find(".attnmap-heads-grid");
+	const canvas = find(".attnmap-heads-canvas") as HTMLCanvasElement;
+	const ratio = devicePixelRatio || 1;
+	const mounted = {
+		model,
+		host,
+		life,
+		root,
+		find,
+		grid,
+		text: (selector: string) => find(selector).textContent,
+		/** the middle of a head, on the canvas, in a grid by layers */
+		middle(line: number, place: number): [number, number] {
+			const box = find(".attnmap-cell");
+			const size = { width: 84, height: 56 };
+			const left = Number(box.dataset.left ?? 0) || mounted.left();
+			return [left + place * (size.width + 4) + 42, mounted.top() + line * (size.height + 4) + 28];
+		},
+		left: () => Math.round(firstBox().x),
+		top: () => Math.round(firstBox().y),
+		point(type: string, x: number, y: number) {
+			const box = grid.getBoundingClientRect();
+			const where = { clientX: box.left + x, clientY: box.top + y, bubbles: true };
+			grid.dispatchEvent(new PointerEvent(type, where));
+			return frames();
+		},
+		async press(key: string, more: KeyboardEventInit = {}) {
+			const event = new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true, ...more });
+			grid.dispatchEvent(event);
+			await frames();
+			return event.defaultPrevented;
+		},
+		pixel(x: number, y: number): number[] {
+			const pen = canvas.getContext("2d") as CanvasRenderingContext2D;
+			return [...pen.getImageData(Math.floor(x * ratio), Math.floor(y * ratio), 1, 1).data];
+		},
+		reading: () => find(".attnmap-readout").textContent ?? "",
+	};
+	/** Where the ARIA cell of the first head is. */
+	function firstBox(): { x: number; y: number } {
+		const [x = "0", y = "0"] = first.split(" ");
+		return { x: Number.parseFloat(x), y: Number.parseFloat(y) };
+	}
+	await frames(3);
+	grid.dispatchEvent(new KeyboardEvent("keydown", { key: "Home", ctrlKey: true, bubbles: true }));
+	await frames();
+	const first = find(".attnmap-cell").style.translate;
+	grid.dispatchEvent(new KeyboardEvent("keydown", { key: "Escape", bubbles: true }));
+	await frames();
+	return mounted;
+}
+
+// ---- pictures ------------------------------------------------------------------------------------
+
+test("a head has its own picture, and what cannot be looked at is no zero", async () => {
+	const page = await mount(stateOf(fiveHeads()));
+	const at = (line: number, place: number, row: number, column: number) => {
+		const [x, y] = page.middle(line, place);
+		return page.pixel(x + (column - 1) * 28, y + (row - 0.5) * 28);
+	};
+	const zero = at(0, 0, 0, 1);
+	expect(at(0, 0, 1, 2)).toEqual(zero);
+	expect(at(1, 1, 0, 0)[0]).toBeLessThan(20); // the largest of all: full colour
+	expect(at(1, 1, 0, 1)).toEqual(zero);
+	const [red, green, blue] = at(0, 0, 1, 1) as [number, number, number];
+	expect(Math.max(red, green, blue) - Math.min(red, green, blue)).toBeLessThan(8); // grey
+	expect([red, green, blue]).not.toEqual(zero.slice(0, 3));
+	expect(page.text('.attnmap-legend [data-state="3"]')).toBe("cannot look");
+});
+
+test("colours are by one range for all, or by each head's own, and the caption says which", async () => {
+	const page = await mount(stateOf(fiveHeads()));
+	const largest = () => {
+		const [x, y] = page.middle(0, 0);
+		return page.pixel(x - 28, y - 14)[0] as number;
+	};
+	expect(page.text(".attnmap-size")).toBe(
+		"2 layers · 5 heads · 2 × 3 weights each · one colour range for all heads",
+	);
+	const shared = largest(); // 0.2 of 1
+	expect(shared).toBeGreaterThan(150);
+	const menu = page.root.querySelectorAll("select")[2] as HTMLSelectElement;
+	menu.value = "head";
+	menu.dispatchEvent(new Event("change"));
+	await frames();
+	expect(page.model.sent).toEqual([{ range: "head" }]);
+	expect(largest()).toBeLessThan(20);
+	expect(page.text(".attnmap-size")).toContain("each head by its own colour range");
+	expect(page.text(".attnmap-legend")).toContain("the head's largest");
+});
+
+test("shrunk, a head keeps its peak, and a state gives way to any weight", () => {
+	const small = {
+		rows: 3,
+		columns: 4,
+		levels: Uint8Array.from([3, 8, 2, 2, 8, 254, 2, 2, 9, 3, 3, 2]),
+	};
+	expect(shrink(small, 3, 4, false)).toBe(small);
+	const half = shrink(small, 2, 2, false);
+	expect([half.rows, half.columns, ...half.levels]).toEqual([2, 2, 254, 2, 9, 3]);
+	const signed = { rows: 1, columns: 4, levels: Uint8Array.from([MIDDLE + 4, MIDDLE - 9, 2, 8]) };
+	expect([...shrink(signed, 1, 2, true).levels]).toEqual([MIDDLE - 9, 8]);
+});
+
+// ---- pointing and choosing -----------------------------------------------------------------------
+
+test("pointing names the head and its numbers; a click chooses it, once", async () => {
+	const page = await mount(stateOf(fiveHeads()));
+	expect(page.reading()).toContain("Point at a head");
+	await page.point("pointermove", ...page.middle(1, 1));
+	expect(page.reading()).toBe("Layer 3 · Head 1 · entropy 1.00 bits · previous token 0.10");
+	expect(page.find(".attnmap-tooltip").hidden).toBe(false);
+	expect(page.find(".attnmap-readout").getAttribute("aria-live")).toBe("off");
+	await page.point("click", ...page.middle(1, 1));
+	await page.point("click", ...page.middle(1, 1));
+	expect(page.model.sent).toEqual([{ selection: [3, 1] }]);
+	await page.point("click", ...page.middle(1, 2)); // there is no such head
+	await page.point("click", page.left() - 20, page.top() + 10); // a label
+	expect(page.model.sent.length).toBe(1);
+	await page.point("pointerleave", 0, 0);
+	expect(page.find(".attnmap-tooltip").hidden).toBe(true);
+	expect(page.reading()).toContain("Layer 3 · Head 1"); // the chosen one
+});
+
+test("keys reach every head, and what is not theirs goes on to the host", async () => {
+	const page = await mount(stateOf(fiveHeads(), { selection: [1, 1] }));
+	const walk = async (...keys: string[]) => {
+		for (const key of keys) await page.press(key);
+		return page.reading().split(" · ").slice(0, 2).join(" ");
+	};
+	expect(await walk("ArrowRight")).toBe("Layer 1 Head 2");
+	expect(await walk("ArrowRight")).toBe("Layer 1 Head 2");
+	expect(await walk("ArrowDown")).toBe("Layer 3 Head 1"); // a shorter line
+	expect(await walk("Home")).toBe("Layer 3 Head 0");
+	expect(await walk("ArrowUp", "End")).toBe("Layer 1 Head 2");
+	await page.press("End", { ctrlKey: true });
+	expect(page.reading()).toContain("Layer 3 · Head 1");
+	expect(page.model.sent).toEqual([]);
+	expect(await page.press("Enter")).toBe(true);
+	expect(page.model.sent).toEqual([{ selection: [3, 1] }]);
+	const cell = page.find("[role=gridcell]");
+	expect(cell.getAttribute("aria-label")).toBe(page.reading());
+	expect(cell.getAttribute("aria-selected")).toBe("true");
+	expect(page.find("[role=row]").getAttribute("aria-rowindex")).toBe("2");
+	expect(page.grid.getAttribute("aria-activedescendant")).toBe(cell.id);
+	expect(page.find(".attnmap-readout").getAttribute("aria-live")).toBe("polite");
+	expect(await page.press("Escape")).toBe(true);
+	expect(await page.press("Escape")).toBe(false);
+	expect(await page.press("a")).toBe(false);
+	expect(await page.press("ArrowLeft", { altKey: true })).toBe(false);
+});
+
+test("a choice made elsewhere moves the outline, into view if need be", async () => {
+	const rows = Array.from({ length: 60 }, (_, layer): [number, number] => [layer, 2]);
+	const heads = Array.from({ length: 120 }, () => ({ levels: [[TOP, 8, 9]] }));
+	const page = await mount(stateOf(heads, { _rows: rows }));
+	expect(page.grid.scrollHeight).toBeGreaterThan(page.grid.clientHeight);
+	page.model.change({ selection: [55, 1] });
+	await frames(3);
+	expect(page.grid.scrollTop).toBeGreaterThan(100);
+	expect(page.reading()).toContain("Layer 55 · Head 1");
+	const canvas = page.find(".attnmap-heads-canvas").getBoundingClientRect();
+	expect(canvas.top).toBeCloseTo(page.grid.getBoundingClientRect().top, 0);
+});
+
+// ---- order and bars ------------------------------------------------------------------------------
+
+test("sorted, heads flow from the largest, with their names; those without come last", async () => {
+	const page = await mount(stateOf(fiveHeads(), { sort_by: "previous", tint_by: "previous" }));
+	const names: string[] = [];
+	await page.press("Home", { ctrlKey: true });
+	for (let i = 0; i < 5; i++) {
+		names.push(page.reading().split(" · ").slice(0, 3).join(" "));
+		await page.press("ArrowRight");
+	}
+	expect(names).toEqual([
+		"Layer 1 Head 1 previous token 0.90",
+		"Layer 3 Head 0 previous token 0.50",
+		"Layer 1 Head 0 previous token 0.20",
+		"Layer 3 Head 1 previous token 0.10",
+		"Layer 1 Head 2 previous token –",
+	]);
+	expect(page.text(".attnmap-size")).toContain("by previous token, largest first");
+	await page.press("Home");
+	await page.press("Enter");
+	expect(page.model.sent).toEqual([{ selection: [1, 1] }]); // the head, not the place
+	expect(page.text(".attnmap-legend")).toContain("bar: previous token0.100.90");
+});
+
+test("menus offer the columns that some head has", async () => {
+	const page = await mount(stateOf(fiveHeads()));
+	const [sort, tint] = [...page.root.querySelectorAll("select")] as HTMLSelectElement[];
+	const offered = (menu: HTMLSelectElement | undefined) =>
+		[...(menu?.options ?? [])].map((option) => option.text);
+	expect(offered(sort)).toEqual(["layer order", "entropy", "previous token"]);
+	expect(offered(tint)).toEqual(["nothing", "entropy", "previous token"]);
+	if (sort) sort.value = "entropy";
+	sort?.dispatchEvent(new Event("change"));
+	await frames();
+	expect(page.model.sent).toEqual([{ sort_by: "entropy" }]);
+	page.model.change({ sort_by: null, tint_by: "entropy" });
+	await frames();
+	expect([sort?.value, tint?.value]).toEqual(["", "entropy"]);
+	expect(tint?.title).toBe("how spread");
+	const bar = (place: number, along: number) => {
+		const [x, y] = page.middle(0, place);
+		return page.pixel(x - 42 + along * 84, y + 28 + 3);
+	};
+	expect(bar(0, 0.95)).not.toEqual(bar(1, 0.95)); // 1 of 1 beside 3 of 4
+	expect(bar(1, 0.95)).toEqual(bar(2, 0.95));
+});
+
+// ---- filling in ----------------------------------------------------------------------------------
+
+test("heads that come later are filled in, for other views and saved states too", async () => {
+	const nothing = Array.from({ length: 5 }, () => ({ known: 0 }));
+	const page = await mount(stateOf(nothing, { _progress: [0, 5] }));
+	expect(page.text(".attnmap-busy-text")).toBe("0 of 5 heads");
+	await page.point("pointermove", ...page.middle(0, 1));
+	expect(page.reading()).toBe("Layer 1 · Head 1 · not read yet");
+	const all = fiveHeads();
+	page.model.change({
+		_part: sheetOf([all[4] as Given, all[1] as Given], [4, 1]),
+		_progress: [2, 5],
+	});
+	await frames();
+	expect(page.reading()).toContain("Layer 1 · Head 1 · entropy 1.75 bits · previous token 0.90");
+	const second = await mount(page.model);
+	await second.press("End", { ctrlKey: true });
+	expect(second.reading()).toBe("Layer 3 · Head 1 · entropy 1.00 bits · previous token 0.10");
+	const saved = openSheet(page.model.state._sheet);
+	expect([0, 1, 2, 3, 4].map((head) => saved.known(head))).toEqual([0, 1, 0, 0, 1]);
+	expect([...saved.levels(4)]).toEqual(all[4]?.levels?.flat());
+	page.find(".attnmap-cancel").click();
+	expect(page.model.sent).toEqual([{ _cancels: 1 }]);
+	page.model.change({ _progress: null, status: "stopped: 2 of 5 heads were read" });
+	await frames();
+	expect(page.find(".attnmap-busy").hidden).toBe(true);
+	expect(page.text(".attnmap-status")).toContain("stopped");
+});
+
+test("a part of another sheet is left alone", () => {
+	const sheet = openSheet(sheetOf(fiveHeads()));
+	expect(sheet.merge(sheetOf([{ levels: [[9]] }], [5]))).toBe(false);
+	expect(sheet.merge(sheetOf([{ levels: [[9]] }], [0], 7))).toBe(false);
+	expect([...sheet.levels(0)]).toEqual([TOP, FIRST, FIRST, FIRST, 3, FIRST]);
+});
+
+test("an error is told where it happened", async () => {
+	const heads = fiveHeads();
+	heads[3] = { known: 3 };
+	const page = await mount(stateOf(heads, { _errors: [["boom", [3]]] }));
+	await page.point("pointermove", ...page.middle(1, 0));
+	expect(page.reading()).toBe("Layer 3 · Head 0 · could not be read: boom");
+});
+
+// ---- layout --------------------------------------------------------------------------------------
+
+test("every point of a picture is its head's, in both orders", () => {
+	const room = { width: 500, font: 11, rowLabel: 50, label: 40, bar: true, words: 2 };
+	for (const order of [null, [4, 2, 0, 1, 3]]) {
+		const layout = layoutHeads(linesOf([3, 2], order), [1, 0.5], room);
+		const found = layout.lines.flat();
+		expect([...found].sort()).toEqual([0, 1, 2, 3, 4]);
+		for (const head of found) {
+			const [line = 0, place = 0] = layout.places[head] ?? [];
+			const x = layout.left + place * layout.pitch.x;
+			const y = layout.top + line * layout.pitch.y;
+			expect(headAt(layout, x + 1, y + 1)).toBe(head);
+			expect(headAt(layout, x + layout.box.width - 1, y + layout.box.height - 1)).toBe(head);
+		}
+		expect(headAt(layout, layout.width + 500, layout.top + 1)).toBe(null);
+		expect(stepFrom(layout, found[0] as number, "x", false)).toBe(null);
+	}
+});
+
+test("64 heads fit where there is room for them; labels are thinned, not cut", async () => {
+	const rows = Array.from({ length: 80 }, (_, layer): [number, number] => [layer, 64]);
+	const heads = Array.from({ length: 80 * 64 }, () => ({ levels: [[TOP, 8, 9]] }));
+	const page = await mount(stateOf(heads, { _rows: rows }), 760);
+	expect(page.grid.scrollWidth).toBeLessThanOrEqual(page.grid.clientWidth);
+	expect(page.root.querySelectorAll("*").length).toBeLessThan(120);
+});
+
+// ---- the page ------------------------------------------------------------------------------------
+
+test("nothing is left behind", async () => {
+	const page = await mount(stateOf(fiveHeads()));
+	page.life.abort();
+	expect(page.host.childElementCount).toBe(0);
+	expect([...page.model.listeners.values()].every((callbacks) => callbacks.size === 0)).toBe(true);
+});
+
+interface Axe {
+	run(context: Element): Promise<{ violations: { id: string; nodes: { html: string }[] }[] }>;
+}
+
+beforeAll(async () => {
+	const script = document.createElement("script");
+	script.src = axeUrl;
+	const loaded = new Promise((done) => script.addEventListener("load", done));
+	document.head.append(script);
+	await loaded;
+});
+
+test.each([
+	["light", "#fff", "#222"],
+	["dark", "#111518", "#ddd"],
+])(
+	"axe finds nothing in a %s theme, and zero recedes into the page",
+	async (theme, background, color) => {
+		document.body.style.background = background;
+		document.body.style.color = color;
+		const page = await mount(
+			stateOf(fiveHeads(), {
+				_progress: [3, 5],
+				error: "boom",
+				status: "busy",
+				selection: [1, 0],
+				tint_by: "entropy",
+			}),
+		);
+		expect(page.root.dataset.theme).toBe(theme);
+		const [x, y] = page.middle(0, 0);
+		const zero = page.pixel(x, y - 14)[0] as number;
+		expect(theme === "dark" ? zero < 60 : zero > 200).toBe(true);
+		const { axe } = window as unknown as { axe: Axe };
+		for (const act of [() => page.press("ArrowRight"), () => page.point("pointermove", x, y)]) {
+			await act();
+			const { violations } = await axe.run(page.root);
+			expect(violations.map(({ id, nodes }) => [id, nodes.map((node) => node.html)])).toEqual([]);
+		}
+		page.grid.focus({ focusVisible: true } as FocusOptions);
+		expect(getComputedStyle(page.grid).outlineStyle).toBe("solid");
+	},
+	60_000,
+);
