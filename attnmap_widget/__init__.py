@@ -14,6 +14,7 @@ from .states import State
 
 if TYPE_CHECKING:
     from .capturing import AttentionCall, Capture, capture
+    from .compare import compare
     from .explorer import AttentionExplorer
     from .running import explore
 
@@ -29,6 +30,7 @@ __all__ = [
     "ShapeError",
     "State",
     "capture",
+    "compare",
     "explore",
 ]
 
@@ -37,6 +39,7 @@ _LAZY = {
     "Capture": ".capturing",
     "capture": ".capturing",
     "AttentionExplorer": ".explorer",
+    "compare": ".compare",
     "explore": ".running",
 }
 
