@@ -30,9 +30,7 @@ class Selector(ipywidgets.Dropdown):  # type: ignore[misc]
             style={"description_width": "initial"},
         )
 
-    def offer(
-        self, values: Iterable[Any], value: Any, labels: Iterable[str] | None = None
-    ) -> None:
+    def offer(self, values: Iterable[Any], value: Any, labels: Iterable[str] | None = None) -> None:
         """Offer `values`, with `value` chosen; no choice of the user is reported for it."""
         values = list(values)
         options = list(zip(map(str, values) if labels is None else labels, values, strict=True))

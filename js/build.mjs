@@ -10,7 +10,7 @@ const outdir = new URL("../attnmap_widget/static/", import.meta.url);
 
 const build = await context({
 	absWorkingDir: import.meta.dirname,
-	entryPoints: ["src/widget.ts", "src/widget.css", "src/page.ts"],
+	entryPoints: ["src/widget.ts", "src/widget.css", "src/page.ts", "src/image.ts", "src/image.css"],
 	outdir: fileURLToPath(outdir),
 	bundle: true,
 	format: "esm",

@@ -87,7 +87,7 @@ export function listenToKeys(grid: HTMLElement, keys: Keys, signal: AbortSignal)
  * JupyterLab sees keys before any widget does, and moves to another notebook cell at an arrow key.
  * It leaves alone what carries this attribute; with Ctrl or ⌘ held, its shortcuts are welcome.
  */
-function leaveShortcuts(grid: HTMLElement, signal: AbortSignal): void {
+export function leaveShortcuts(grid: HTMLElement, signal: AbortSignal): void {
 	const suppress = ({ ctrlKey, metaKey }: { ctrlKey?: boolean; metaKey?: boolean }) => {
 		grid.toggleAttribute("data-lm-suppress-shortcuts", !ctrlKey && !metaKey);
 	};
