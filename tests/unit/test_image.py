@@ -1,4 +1,4 @@
-"""A row of attention over its picture: what is drawn, what is refused, how map and picture agree."""
+"""A row of attention over its picture: what is drawn and refused, how map and picture agree."""
 
 from __future__ import annotations
 
@@ -337,7 +337,10 @@ def test_only_a_row_travels(attention: AttentionMap) -> None:
     picture = ImageAttention(large, photo(140, 140), patches)
     messages: list[dict[str, Any]] = []
     picture.comm.send = lambda *args, **kwargs: messages.append(  # type: ignore[method-assign]
-        {"data": kwargs.get("data", args[0] if args else {}), "buffers": kwargs.get("buffers") or []}
+        {
+            "data": kwargs.get("data", args[0] if args else {}),
+            "buffers": kwargs.get("buffers") or [],
+        }
     )
     large.hover = (50, 60)
     states = [m["data"]["state"] for m in messages if m["data"].get("method") == "update"]

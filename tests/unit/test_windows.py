@@ -28,7 +28,7 @@ MODELS = {
 
 
 def partitioned(height: int, width: int, size: int, shift: int) -> np.ndarray:
-    """(windows, size², 2) of row and column, by what the model does to its states; -1 is padding."""
+    """(windows, size², 2): row and column, by what the model does to its states; -1 is padding."""
     grid = torch.full((1, -(-height // size) * size, -(-width // size) * size, 2), -1)
     grid[0, :height, :width, 0] = torch.arange(height)[:, None]
     grid[0, :height, :width, 1] = torch.arange(width)[None, :]
@@ -60,7 +60,7 @@ def test_the_mask_is_the_one_that_the_layer_adds(name: str, size: tuple[int, int
     torch.manual_seed(0)
     model = MODELS[name]().eval()
     with torch.no_grad(), capture(model) as cap:
-        model(torch.randn(2, 3, *size), **({"interpolate_pos_encoding": True}))
+        model(torch.randn(2, 3, *size), interpolate_pos_encoding=True)
     found = {call.layer: call.windows for call in cap.calls}
     assert sorted(found) == [0, 1, 2, 3]
     layers = [block for stage in model.encoder.layers for block in stage.blocks]
@@ -142,7 +142,10 @@ def test_an_explorer_chooses_a_window_and_not_a_batch_item(name: str) -> None:
 
 def test_windows_of_several_images_say_which() -> None:
     explorer = explore(MODELS["swin"](), torch.randn(2, 3, 40, 64))
-    assert explorer.batch_selector._options_labels[12:14] == ("(0, 0) of image 1", "(0, 1) of image 1")
+    assert explorer.batch_selector._options_labels[12:14] == (
+        "(0, 0) of image 1",
+        "(0, 1) of image 1",
+    )
     explorer.batch = 13
     assert explorer.map.title == "Layer 0 · Head 0 · Window (0, 1) of image 1"
     assert explorer.map.tokens[:2] == ["r0c4", "r0c5"]
