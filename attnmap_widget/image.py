@@ -209,6 +209,8 @@ class ImageAttention(anywidget.AnyWidget):
 
     @t.observe("hover")
     def _hovered(self, change: Any) -> None:
+        if self.error:  # what is shown is no row of the map as it is now
+            return
         key = change["new"]
         self._map.hover = None if key is None else (self.query, key)
 
@@ -217,7 +219,7 @@ class ImageAttention(anywidget.AnyWidget):
         """[key] becomes the query; [] lets go of it."""
         picked = change["new"]
         self.set_trait("_picked", None)
-        if picked is None:
+        if picked is None or self.error:
             return
         if not picked:
             self._map.hover = self._map.selection = None
@@ -227,6 +229,8 @@ class ImageAttention(anywidget.AnyWidget):
 
     def set_state(self, sync_data: dict[str, Any]) -> None:
         """Take a message from the browser, which may speak of a map that is gone by now."""
+        if "_checked" not in self._map.__dict__:
+            return
         keys = self._map._checked.shape[1]
         spoken = [sync_data.get("hover"), *(sync_data.get("_picked") or [])]
         if all(key is None or 0 <= key < keys for key in spoken):

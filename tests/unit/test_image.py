@@ -14,6 +14,9 @@ import numpy as np
 import pytest
 import torch
 import traitlets
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 from PIL import Image
 
 from attnmap_widget import (
@@ -24,6 +27,7 @@ from attnmap_widget import (
     ShapeError,
     schemes,
 )
+from attnmap_widget.files.pixels import png
 from attnmap_widget.grids import LongGrid, Survey
 from attnmap_widget.tiles import Tile
 
@@ -199,7 +203,7 @@ def pixels(widget: ImageAttention) -> np.ndarray:
 def test_the_same_picture_from_any_library(attention: AttentionMap) -> None:
     image = photo()
     as_tensor = torch.tensor(image).permute(2, 0, 1)
-    for given in (
+    for form in (
         image,
         [image],
         image.astype(np.float64) / 255,
@@ -209,12 +213,12 @@ def test_the_same_picture_from_any_library(attention: AttentionMap) -> None:
         (as_tensor.float() / 255).requires_grad_(),
     ):
         np.testing.assert_array_equal(
-            pixels(ImageAttention(attention, given, PATCHES)), image, err_msg=str(type(given))
+            pixels(ImageAttention(attention, form, PATCHES)), image, err_msg=str(type(form))
         )
     grey = image[..., :1]
-    for given in (grey, grey[..., 0], torch.tensor(grey).permute(2, 0, 1)):
+    for form in (grey, grey[..., 0], torch.tensor(grey).permute(2, 0, 1)):
         np.testing.assert_array_equal(
-            pixels(ImageAttention(attention, given, PATCHES)), np.repeat(grey, 3, 2)
+            pixels(ImageAttention(attention, form, PATCHES)), np.repeat(grey, 3, 2)
         )
 
 
@@ -327,6 +331,9 @@ def test_choosing_another_head_redraws_and_a_misfit_leaves_the_last_good_picture
     bare.layer = 1
     assert "5 keys: 1 CLS + 1 register + 2 × 3 = 8" in over.error
     np.testing.assert_array_equal(sent(over), kept)
+    over.set_state({"hover": 2})
+    over.set_state({"_picked": [2]})  # the picture shows another map than there is
+    assert (bare.map.hover, bare.map.selection) == (None, None)
     bare.layer = 0
     assert over.error == ""
 
@@ -403,6 +410,21 @@ def test_of_many_hovers_over_a_long_head_the_last_row_is_read() -> None:
     np.testing.assert_array_equal(sent(picture), far.window((159, 160, 2, 8))[0][0])
 
 
+@given(
+    arrays(np.uint8, st.tuples(st.integers(1, 9), st.integers(1, 13), st.just(4))),
+)
+def test_a_photo_is_packed_without_loss(taken: np.ndarray) -> None:
+    taken[..., 3] = 255
+    packed = Image.open(io.BytesIO(png(taken, photo=True)))
+    np.testing.assert_array_equal(np.array(packed), taken[..., :3])
+
+
+def test_a_photo_takes_less_than_its_pixels() -> None:
+    path = Path(__file__).parents[2] / "notebooks/images/chelsea.jpg"
+    photograph = np.array(Image.open(path).convert("RGBA"))
+    assert len(png(photograph, photo=True)) < 0.7 * len(png(photograph))
+
+
 # ---- files, life ---------------------------------------------------------------------------------
 
 
@@ -417,11 +439,14 @@ def test_a_saved_notebook_keeps_the_picture(attention: AttentionMap) -> None:
 
 def test_closing_the_picture_leaves_the_map(attention: AttentionMap) -> None:
     picture = ImageAttention(attention, photo(), PATCHES)
+    other = ImageAttention(attention, photo(), PATCHES)
     picture.close()
     attention.selection = (2, 2)
     assert attention.selection == (2, 2)
-    assert "_row" in picture._trait_values
-    assert picture._row.query == 0
+    assert (picture._row.query, other._row.query) == (0, 2)
+    attention.close()
+    other.set_state({"hover": 3})  # a last message on its way
+    other.close()
 
 
 def test_the_front_end_knows_every_synced_trait() -> None:
