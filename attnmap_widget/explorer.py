@@ -372,7 +372,7 @@ class AttentionExplorer(ipywidgets.VBox):  # type: ignore[misc]
         seen = read(self._source, choice)
         shape = shape_of(seen.weights)
         tokens, queries, status = placed.labels(
-            self._source, choice, shape, self._tokens, self._queries, self.patches
+            self._source, choice, shape, self._tokens, self._queries, patches=self.patches
         )
         drawn = {
             "weights": seen.weights,

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import anywidget
@@ -68,11 +66,11 @@ class ImageAttention(anywidget.AnyWidget):
         sync=True
     )
 
-    hover = t.Int(None, allow_none=True, help="The key under the pointer, or None.").tag(
+    hover = t.Int(None, allow_none=True, help="The key under the pointer here, or None.").tag(
         sync=True, echo_update=False
     )
-    _picked = t.List(None, allow_none=True).tag(sync=True, echo_update=False)
-    _frames = t.List().tag(sync=True)
+    _picked: t.List[int] = t.List(None, allow_none=True).tag(sync=True, echo_update=False)
+    _frames: t.List[dict[str, Any]] = t.List().tag(sync=True)
     _placing = t.Any(None).tag(sync=True, to_json=lambda placing, _: placing.to_wire())
     _row = t.Any(None).tag(sync=True, to_json=lambda row, _: row.to_wire())
     _colors = t.Dict().tag(sync=True)
@@ -89,8 +87,8 @@ class ImageAttention(anywidget.AnyWidget):
         self._explorer = None if source is self._map else source
         own = getattr(self._explorer, "patches", None)
         self._patches = own if patches is None else as_patches(patches)
-        self._waiting = self._following = False
-        self._names: tuple[Any, list[str]] = (None, [])
+        self._waiting = False
+        self._names: list[tuple[Any, list[str]]] = []
         placing = self._place()
         self._pictures = pictures.accept(image, placing.frames)
         pictures.check_sides(self._pictures[0], placing.rows, placing.columns)
@@ -126,32 +124,28 @@ class ImageAttention(anywidget.AnyWidget):
     def _place(self) -> Placing:
         """Where the keys of the map lie now; ShapeError if it has other keys than the patches."""
         checked = self._map._checked
-        window = getattr(self._explorer, "window", None)
-        if self._patches is None and window is None:
-            raise TypeError("patches: say where they are: Patches(rows, columns, prefix=…)")
         if self._patches is None:
+            window = getattr(self._explorer, "window", None)
+            if window is None:
+                raise TypeError("patches: say where they are: Patches(rows, columns, prefix=…)")
             return Placing.of_window(*window)
         return Placing.of(self._patches, checked.shape, square=checked.queries is None)
 
     def _now(self, placing: Placing) -> dict[str, Any]:
         """All that follows from the map."""
         cell = self._map.hover or self._map.selection
-        query = placing.default_query if cell is None else cell[0]
+        query, key = (placing.default_query, None) if cell is None else cell
         values, states = self._read(query)
         checked = self._map._checked
         row = overlay.row_of(
-            placing, query, values, states, checked.colors,
-            names=self._readable(checked.tokens),
-            query_name=labels.readable(checked.rows)[query]
-            if checked.queries is not None
-            else self._readable(checked.tokens)[query],
+            placing, (query, key), values, states, checked.colors,
+            names=self._readable(checked.tokens), query_name=self._readable(checked.rows)[query],
         )  # fmt: skip
         return {
             "_placing": placing,
             "_row": row,
             "_colors": self._map._colors,
             "_map_title": self._map.title,
-            "hover": None if cell is None else cell[1],
             "error": "",
         }
 
@@ -159,10 +153,12 @@ class ImageAttention(anywidget.AnyWidget):
         return self._map._checked.grid.row(query)
 
     def _readable(self, tokens: Any) -> list[str]:
-        """Readable labels, made once per list of tokens."""
-        if self._names[0] is not tokens:
-            self._names = (tokens, labels.readable(tokens))
-        return self._names[1]
+        """Readable labels, made once per list of tokens: of the keys, and of other rows."""
+        for known, names in self._names:
+            if known is tokens:
+                return names
+        self._names = [*self._names[-1:], (tokens, labels.readable(tokens))]
+        return self._names[-1][1]
 
     def _moved(self, _: Any) -> None:
         """Another cell: at once, but for a long head, whose rows are read when hovers settle."""
@@ -192,18 +188,9 @@ class ImageAttention(anywidget.AnyWidget):
         except (TypeError, ValueError) as failure:
             self.error = str(failure)
             return
-        with self._told(), self.hold_sync():
+        with self.hold_sync():
             for name, value in now.items():
                 self.set_trait(name, value)
-
-    @contextmanager
-    def _told(self) -> Iterator[None]:
-        """What is set in here comes from the map, and is not told to it again."""
-        before, self._following = self._following, True
-        try:
-            yield
-        finally:
-            self._following = before
 
     # -- telling the map ------------------------------------------------------------------------
 
@@ -222,7 +209,7 @@ class ImageAttention(anywidget.AnyWidget):
 
     @t.observe("hover")
     def _hovered(self, change: Any) -> None:
-        if self._following or not hasattr(self, "_map"):
+        if self.error:  # what is shown is no row of the map as it is now
             return
         key = change["new"]
         self._map.hover = None if key is None else (self.query, key)
@@ -230,8 +217,9 @@ class ImageAttention(anywidget.AnyWidget):
     @t.observe("_picked")
     def _pick(self, change: Any) -> None:
         """[key] becomes the query; [] lets go of it."""
-        picked, self._picked = change["new"], None
-        if picked is None:
+        picked = change["new"]
+        self.set_trait("_picked", None)
+        if picked is None or self.error:
             return
         if not picked:
             self._map.hover = self._map.selection = None
@@ -241,6 +229,8 @@ class ImageAttention(anywidget.AnyWidget):
 
     def set_state(self, sync_data: dict[str, Any]) -> None:
         """Take a message from the browser, which may speak of a map that is gone by now."""
+        if "_checked" not in self._map.__dict__:
+            return
         keys = self._map._checked.shape[1]
         spoken = [sync_data.get("hover"), *(sync_data.get("_picked") or [])]
         if all(key is None or 0 <= key < keys for key in spoken):

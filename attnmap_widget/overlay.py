@@ -81,6 +81,8 @@ class Row:
 
     query: int
     name: str
+    key: int | None
+    """That of the current cell, which need not be a patch."""
     placing: Placing
     weights: NDArray[np.float32]
     """One per patch, NaN where there is none."""
@@ -103,6 +105,7 @@ class Row:
         return {
             "query": self.query,
             "name": self.name,
+            "key": self.key,
             "weights": self.weights.astype("<f4").tobytes(),
             "states": None if plain else self.states.tobytes(),
             "top": self.top,
@@ -120,7 +123,7 @@ class Row:
 
 def row_of(
     placing: Placing,
-    query: int,
+    cell: tuple[int, int | None],
     values: NDArray[np.float32],
     states: NDArray[np.uint8],
     colors: Colors,
@@ -128,7 +131,8 @@ def row_of(
     names: Sequence[str],
     query_name: str,
 ) -> Row:
-    """The row of `query`, (keys,) values and states, split into patches and the rest."""
+    """The row of (query, current key), (keys,) values and states, split into patches and others."""
+    query, key = cell
     on_patch = np.zeros(len(values), dtype=bool)
     on_patch[placing.keys[placing.keys >= 0]] = True
     beside = np.flatnonzero(~on_patch)
@@ -138,13 +142,14 @@ def row_of(
         listed = np.sort(beside[np.argsort(-size, kind="stable")[:_LISTED]])
     rest = np.setdiff1d(beside, listed)
     others = tuple(
-        (names[key], int(key), None if np.isnan(values[key]) else float(values[key]))
-        for key in listed
+        (names[one], one, None if np.isnan(values[one]) else float(values[one]))
+        for one in listed.tolist()
     )
     whole = values[None, :]
     return Row(
         query=query,
         name=query_name,
+        key=key,
         placing=placing,
         weights=placing.over(values, np.float32(np.nan)),
         states=placing.over(states, np.uint8(State.EMPTY)),
@@ -170,19 +175,27 @@ def colors_of(row: Row, colors: Colors) -> NDArray[np.uint8]:
 def blend(
     picture: NDArray[np.uint8], colors: NDArray[np.uint8], opacity: float, *, smooth: bool
 ) -> NDArray[np.uint8]:
-    """The picture in grey with (rows, columns, 4) colours over it, as blocks or smoothed between."""
+    """The picture in grey with (rows, columns, 4) colours over it, as blocks or smoothed between.
+
+    At opacity 0 it is the picture itself.
+    """
+    if opacity == 0:
+        return picture
     height, width = picture.shape[:2]
     grey = (picture @ np.array([0.2126, 0.7152, 0.0722]))[..., None]
     over = _smoothed(colors, height, width) if smooth else _blocks(colors, height, width)
     share = opacity * over[..., 3:] / 255
     mixed = grey * (1 - share) + over[..., :3] * share
-    return np.rint(mixed).astype(np.uint8)
+    drawn: NDArray[np.uint8] = np.rint(mixed).astype(np.uint8)
+    return drawn
 
 
 def _blocks(colors: NDArray[np.uint8], height: int, width: int) -> NDArray[np.float64]:
     rows = (np.arange(height) + 0.5) / height * colors.shape[0]
     columns = (np.arange(width) + 0.5) / width * colors.shape[1]
-    return colors[rows.astype(int)[:, None], columns.astype(int)[None, :]].astype(np.float64)
+    block = rows.astype(int)[:, None], columns.astype(int)[None, :]
+    made: NDArray[np.float64] = colors[block].astype(np.float64)
+    return made
 
 
 def _smoothed(colors: NDArray[np.uint8], height: int, width: int) -> NDArray[np.float64]:

@@ -14,7 +14,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,7 +62,7 @@ class Patches:
 
     rows: int
     columns: int
-    prefix: tuple[str, ...] = field(default=None, kw_only=True)  # type: ignore[assignment]
+    prefix: tuple[str, ...] = field(default=cast("tuple[str, ...]", None), kw_only=True)
     suffix: tuple[str, ...] = field(default=(), kw_only=True)
     registers: int = field(default=0, kw_only=True)
     frames: int = field(default=1, kw_only=True)
@@ -71,8 +71,10 @@ class Patches:
     def __post_init__(self) -> None:
         for name, least in (("rows", 1), ("columns", 1), ("frames", 1), ("registers", 0)):
             object.__setattr__(self, name, _whole(name, getattr(self, name), least))
-        given = self.prefix if self.prefix is not None else (("CLS",) if self.start is None else ())
-        for name, names in (("prefix", given), ("suffix", self.suffix)):
+        before: Any = self.prefix
+        if before is None:
+            before = ("CLS",) if self.start is None else ()
+        for name, names in (("prefix", before), ("suffix", self.suffix)):
             object.__setattr__(self, name, _names(name, names))
         if self.start is None:
             return
@@ -316,9 +318,9 @@ def grid_of(image: tuple[int, int], patch: int | tuple[int, int]) -> tuple[int, 
     if height % down or width % across:
         fitting = (height // down * down, width // across * across)
         raise ShapeError(
-            f"image: {height} × {width} pixels are no whole patches of {down} × {across}; the model "
-            f"leaves the rest out: crop to {fitting[0]} × {fitting[1]}, so that patches and picture "
-            "are the same part"
+            f"image: {height} × {width} pixels are no whole patches of {down} × {across}; a model "
+            f"leaves the rest out: crop to {fitting[0]} × {fitting[1]}, so that patches and "
+            "picture are the same part"
         )
     return height // down, width // across
 
@@ -340,7 +342,7 @@ def _names(name: str, given: Any) -> tuple[str, ...]:
 
 
 def _counted(names: Sequence[str]) -> list[str]:
-    """ "1 CLS", "3 query": equal names, but for a number at their end, are counted together."""
+    """As "1 CLS", "3 query": equal names, but for a number at their end, are counted together."""
     return [f"{many} {name}" for name, many in Counter(_NUMBERED.sub("", n) for n in names).items()]
 
 

@@ -78,8 +78,7 @@ def _one(given: Any) -> Picture:
             f"image: {values.shape[0]} × {values.shape[1]} pixels; up to {_LARGEST} a side are "
             "shown: give the picture in the size that the model saw"
         )
-    whole = np.ascontiguousarray(np.broadcast_to(_bytes(values), (*values.shape[:2], 3)))
-    return whole
+    return np.ascontiguousarray(np.broadcast_to(_bytes(values), (*values.shape[:2], 3)))
 
 
 def _shaped(array: NDArray[Any], channels_first: bool) -> NDArray[Any]:
@@ -115,4 +114,5 @@ def _bytes(values: NDArray[Any]) -> NDArray[np.uint8]:
         )
     if high > 1:
         raise ValueError(f"image: pixels up to {high:.2f}; floats are 0 to 1: divide by 255?")
-    return np.rint(values * 255).astype(np.uint8)
+    made: NDArray[np.uint8] = np.rint(values * 255).astype(np.uint8)
+    return made

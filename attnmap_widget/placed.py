@@ -22,6 +22,7 @@ def labels(
     shape: tuple[int, ...],
     tokens: Any,
     queries: Any,
+    *,
     patches: Patches | None,
 ) -> tuple[Sequence[Any], Sequence[Any] | None, str]:
     """As `captions.labels`, with the patches' own names.

@@ -336,7 +336,7 @@ def _in_window(weights: Any, allowed: BoolGrid | None) -> Extraction:
 
     The layer adds -100, which leaves weights too small for a normal float32: those are read as 0.
     """
-    values = np.array(weights, dtype=np.float32)
+    values = weights.numpy().copy()
     if allowed is not None:
         values[~allowed & (np.abs(values) < np.finfo(np.float32).tiny)] = 0
     return Extraction(values, allowed)

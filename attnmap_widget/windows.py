@@ -55,7 +55,7 @@ class Windows:
         return np.stack([(rows + self.shift) % down, (columns + self.shift) % across], axis=1)
 
     def labels(self, window: int) -> list[str]:
-        """ "r3c4" by true position, "pad" beyond the picture."""
+        """One per position: "r3c4" by true position, "pad" beyond the picture."""
         inside = self.inside(window)
         return [
             f"r{row}c{column}" if there else PAD
@@ -64,7 +64,8 @@ class Windows:
 
     def inside(self, window: int) -> NDArray[np.bool_]:
         """(size²,), True where the position is a patch of the picture."""
-        found: NDArray[np.bool_] = (self.positions(window) < (self.height, self.width)).all(axis=1)
+        rows, columns = self.positions(window).T
+        found: NDArray[np.bool_] = (rows < self.height) & (columns < self.width)
         return found
 
     def allowed(self, window: int) -> NDArray[np.bool_] | None:

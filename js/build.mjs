@@ -10,9 +10,9 @@ const outdir = new URL("../attnmap_widget/static/", import.meta.url);
 
 const build = await context({
 	absWorkingDir: import.meta.dirname,
-	entryPoints: ["widget.ts", "widget.css", "page.ts", "heads.ts", "heads.css"].map(
-		(it) => `src/${it}`,
-	),
+	entryPoints: ["widget", "heads", "image"]
+		.flatMap((name) => [`src/${name}.ts`, `src/${name}.css`])
+		.concat("src/page.ts"),
 	outdir: fileURLToPath(outdir),
 	bundle: true,
 	format: "esm",

@@ -1,7 +1,7 @@
 /** The ramp in use, its range, the states that occur and what else must be said about the scale. */
 
 import { hasPatterns, strokeOrFill, WARNING } from "./canvas";
-import { css, DIMMED, unpack } from "./color";
+import { css, DIMMED, type Palette, unpack } from "./color";
 import { State, type WireColors } from "./model";
 import { count, formatTick } from "./numbers";
 import { flatsOf } from "./patterns";
@@ -18,7 +18,7 @@ export function drawLegend(into: HTMLElement, scene: Scene, more: readonly strin
 	const words = colors.scale === "log" ? "weight (log scale)" : "weight";
 	const title = element("div", "legend-title", {}, [words]);
 	const scale = element("div", "legend-scale", {}, [
-		ramp(scene),
+		ramp(scene.palette, layout.below),
 		element("div", "legend-ticks", {}, ticks(colors)),
 	]);
 	const states = [...stateWords(scene.titles)].filter(([state]) => occurs(survey, state));
@@ -46,7 +46,8 @@ function occurs(survey: Survey, state: number): boolean {
 	return state === State.cannotLook ? found > survey.leaks : found > 0;
 }
 
-function ramp({ palette, layout: { below: flat } }: Scene): HTMLElement {
+/** The colours from low to high: across where `flat`, else upwards. */
+export function ramp(palette: Palette, flat: boolean): HTMLElement {
 	const canvas = element("canvas", "legend-ramp", { "aria-hidden": "true" });
 	canvas.width = flat ? 256 : 1;
 	canvas.height = flat ? 1 : 256;
@@ -58,7 +59,7 @@ function ramp({ palette, layout: { below: flat } }: Scene): HTMLElement {
 }
 
 /** Low, middle, high. */
-function ticks(colors: WireColors): HTMLElement[] {
+export function ticks(colors: WireColors): HTMLElement[] {
 	const [low, high] = colors.range;
 	const middle = colors.scale === "log" ? Math.sqrt(low * high) : (low + high) / 2;
 	const texts =

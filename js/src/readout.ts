@@ -129,7 +129,7 @@ function rowNotes(tile: Tile, row: number, weight: number): string[] {
 	return whole ? [rank, `row sums to ${formatWeight(Math.abs(sum) < 1e-6 ? 0 : sum)}`] : [rank];
 }
 
-interface Piece {
+export interface Piece {
 	text: string;
 	kind: "strong" | "muted" | "plain" | "token";
 }

@@ -1,23 +1,30 @@
 /** A model as a host hands it over, and states to fill it with. Always rectangular. */
 
 import { interpolateBlues, interpolateRdBu, interpolateViridis } from "d3-scale-chromatic";
-import type { Labels, Model, State, WireColors, WireTile } from "../src/model";
+import type { Labels, State, WireColors, WireTile } from "../src/model";
 
-export class FakeModel implements Model {
+/** What every host gives a widget, whatever its traits. */
+interface Host<S> {
+	get<K extends keyof S>(name: K): S[K];
+	set<K extends keyof S>(name: K, value: S[K]): void;
+	save_changes(): void;
+}
+
+export class FakeModel<S extends object = State> implements Host<S> {
 	readonly listeners = new Map<string, Set<() => void>>();
 	/** what was saved, in order */
-	readonly sent: Partial<State>[] = [];
-	private unsaved: Partial<State> = {};
+	readonly sent: Partial<S>[] = [];
+	private unsaved: Partial<S> = {};
 
-	constructor(readonly state: State) {}
+	constructor(readonly state: S) {}
 
-	get<K extends keyof State>(name: K): State[K] {
+	get<K extends keyof S>(name: K): S[K] {
 		return this.state[name];
 	}
 
-	set<K extends keyof State>(name: K, value: State[K]): void {
+	set<K extends keyof S>(name: K, value: S[K]): void {
 		this.unsaved[name] = value;
-		this.change({ [name]: value } as Partial<State>);
+		this.change({ [name]: value } as unknown as Partial<S>);
 	}
 
 	save_changes(): void {
@@ -35,7 +42,7 @@ export class FakeModel implements Model {
 	}
 
 	/** As when Python assigns: all values first, then an event for each. */
-	change(values: Partial<State>): void {
+	change(values: Partial<S>): void {
 		Object.assign(this.state, values);
 		for (const name of Object.keys(values)) {
 			for (const callback of [...(this.listeners.get(`change:${name}`) ?? [])]) callback();

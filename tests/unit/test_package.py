@@ -19,7 +19,7 @@ import pytest
 REPOSITORY = Path(__file__).parents[2]
 STATIC = {
     f"attnmap_widget/static/{name}"
-    for name in ("page.js", "schemes.json", "widget.css", "widget.js")
+    for name in ("image.css", "image.js", "page.js", "schemes.json", "widget.css", "widget.js")
 }
 
 
@@ -125,6 +125,7 @@ def test_the_metadata_has_the_readme_and_a_torch_that_a_browser_need_not_have(wh
 
 def test_the_bundle_is_small(bundle: dict[str, str]):
     assert 0 < len(bundle["widget.js"].encode()) <= 60_000
+    assert 0 < len(bundle["image.js"].encode()) <= 20_000
 
 
 def test_the_front_end_stands_alone(bundle: dict[str, str]):
