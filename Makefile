@@ -18,7 +18,7 @@ LAB := $(BIN)/jupyter lab --allow-root --port=$(PORT) --LabApp.default_url=/lab/
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help setup demo dev test lint test-js test-unit test-e2e bench clean python-is-there node-is-there
+.PHONY: help setup demo dev test lint test-js test-unit test-e2e bench bench-peers soak clean python-is-there node-is-there
 
 help: ## list the targets
 	@sed -nE 's/^([a-z0-9-]+):.*## (.*)/  make \1|\2/p' Makefile | awk -F'|' '{ printf "%-18s %s\n", $$1, $$2 }'
@@ -54,8 +54,15 @@ test-e2e: setup ## the tests in a real JupyterLab and the other hosts
 bench: setup ## the budgets, as ratios
 	$(BIN)/python -m pytest tests/bench
 
+bench-peers: setup ## beside other tools, into README (10 minutes)
+	$(BIN)/python -m pip install --quiet --group bench
+	$(BIN)/python tests/bench/bench_peers.py
+
+soak: setup ## 2 000 heads and 200 maps, with flat memory (5 minutes)
+	$(BIN)/python -m pytest tests/soak
+
 clean: ## remove all that was made
-	rm -rf $(VENV) js/node_modules attnmap_widget/static dist test-results
+	rm -rf $(VENV) js/node_modules attnmap_widget/static dist test-results .bench
 	rm -rf .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
