@@ -145,7 +145,7 @@ class Filling:
         look, mask, not_yet = self.look, self.look.mask, None
         if look.own_mask:
             mask = None if found.allowed is None else np.asarray(found.allowed, dtype=bool)
-            if self.step is None and self.source.offer(choice.layer, choice.kind).steps > 1:
+            if self.step is None and self.source.offer(int(choice.layer), choice.kind).steps > 1:
                 not_yet = captions.not_yet(values)
         elif mask is not None and mask.shape != values.shape:
             raise ShapeError(f"mask: got shape {mask.shape}, this head has {values.shape}")
@@ -155,7 +155,7 @@ class Filling:
             missing,
             mask=mask,
             causal=look.causal,
-            query_offset=look.query_offset,
+            query_positions=look.query_offset + np.arange(len(values)),
             padding=look.padding,
             not_yet=not_yet,
         )
@@ -166,7 +166,11 @@ class Filling:
             return None if found.allowed is None else np.asarray(found.allowed, dtype=bool)
         look = self.look
         forbidden = forbidden_cells(
-            shape, mask=look.mask, causal=look.causal, query_offset=look.query_offset
+            shape,
+            mask=look.mask,
+            causal=look.causal,
+            query_positions=look.query_offset + np.arange(shape[0]),
+            key_positions=None,
         )
         return None if forbidden is None else ~forbidden
 

@@ -4,8 +4,9 @@ import { css, type Palette, unpack } from "./color";
 import type { Atlas } from "./heads-atlas";
 import type { Bars } from "./heads-bars";
 import { formatTick } from "./numbers";
-import { flatsOf, STATE_WORDS } from "./patterns";
+import { flatsOf } from "./patterns";
 import { element } from "./view";
+import { ATTENTION, stateWords } from "./words";
 
 export interface Explained {
 	atlas: Atlas;
@@ -23,7 +24,7 @@ export function drawHeadsLegend(into: HTMLElement, given: Explained): void {
 		: own;
 	const parts = scale(atlas.range ? "weight" : "weight, each head by its own range", palette, ends);
 	if (bars !== null) parts.push(...scale(bars.words, bars.palette, [bars.low, bars.high]));
-	const states = [...STATE_WORDS].filter(([state]) => atlas.states.has(state));
+	const states = [...stateWords(ATTENTION)].filter(([state]) => atlas.states.has(state));
 	const entries = states.map(([state, words]) => {
 		const swatch = element("span", "legend-swatch", { "aria-hidden": "true" });
 		const flat = flatsOf(dark)[state] ?? 0;

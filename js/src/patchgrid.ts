@@ -3,8 +3,8 @@
 import { clamp } from "./geometry";
 import type { Placing, Row } from "./imagemodel";
 import { formatWeight } from "./numbers";
-import { STATE_WORDS } from "./patterns";
 import type { Piece } from "./readout";
+import { ATTENTION, stateWords } from "./words";
 
 type Grid = Pick<Placing, "frames" | "rows" | "columns">;
 
@@ -42,7 +42,7 @@ export function nameOfPatch(grid: Grid, patch: number): string {
 /** What a patch is when it is no plain weight. */
 export function wordsOfPatch(placing: Placing, row: Row, patch: number): string | null {
 	if ((placing.keys[patch] ?? -1) < 0) return "outside this window";
-	return STATE_WORDS.get(row.states?.[patch] ?? 0) ?? null;
+	return stateWords(ATTENTION).get(row.states?.[patch] ?? 0) ?? null;
 }
 
 /** "CLS (0) looks at r3c4 (57) 0.12 · 0.83 of its 1.00 on the picture" */

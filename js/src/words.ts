@@ -8,9 +8,11 @@ export interface Titles {
 	key: string;
 }
 
+export const ATTENTION: Titles = { query: "Query", key: "Key" };
+
 /** Whether rows look at columns; else they are things of some other kind. */
 export function isAttention({ query, key }: Titles): boolean {
-	return query === "Query" && key === "Key";
+	return query === ATTENTION.query && key === ATTENTION.key;
 }
 
 /** In the order of the legend; read-outs use them too. */
