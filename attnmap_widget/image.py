@@ -236,6 +236,10 @@ class ImageAttention(anywidget.AnyWidget):
         if all(key is None or 0 <= key < keys for key in spoken):
             super().set_state(sync_data)
 
+    def _get_embed_state(self, drop_defaults: bool = False) -> Any:
+        """Whole for `ipywidgets.embed`, which leaves defaults out; the front end is one here."""
+        return super()._get_embed_state(drop_defaults=False)
+
     # -- files ----------------------------------------------------------------------------------
 
     def to_png(self) -> bytes:

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-PRODUCTS = ("widget.js", "widget.css", "page.js", "schemes.json")
+PRODUCTS = ("widget.js", "widget.css", "image.js", "image.css", "page.js", "schemes.json")
 
 
 class FrontEndBuildHook(BuildHookInterface[Any]):

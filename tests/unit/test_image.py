@@ -17,6 +17,7 @@ import traitlets
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from ipywidgets.embed import embed_data
 from PIL import Image
 
 from attnmap_widget import (
@@ -435,6 +436,17 @@ def test_a_saved_notebook_keeps_the_picture(attention: AttentionMap) -> None:
     assert bundle["text/html"].startswith('<img alt="&lt;b&gt;&quot;x&quot;: attention of CLS (0)')
     assert "application/vnd.jupyter.widget-view+json" in bundle
     assert picture.to_png() == picture.to_png()
+
+
+def test_an_embedded_page_gets_all_of_it(attention: AttentionMap) -> None:
+    picture = ImageAttention(attention, photo(), PATCHES)
+    state = embed_data([picture], drop_defaults=True)["manager_state"]["state"]
+    mine = state[picture.model_id]
+    sent_as_bytes = {entry["path"][0] for entry in mine["buffers"]}
+    declared = set(ImageAttention.class_traits(sync=True)) - set(
+        anywidget.AnyWidget.class_traits(sync=True)
+    )
+    assert declared <= {*mine["state"], *sent_as_bytes}
 
 
 def test_closing_the_picture_leaves_the_map(attention: AttentionMap) -> None:
