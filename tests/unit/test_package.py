@@ -19,7 +19,7 @@ import pytest
 REPOSITORY = Path(__file__).parents[2]
 STATIC = {
     f"attnmap_widget/static/{name}"
-    for name in ("page.js", "schemes.json", "widget.css", "widget.js")
+    for name in ("heads.css", "heads.js", "page.js", "schemes.json", "widget.css", "widget.js")
 }
 
 
