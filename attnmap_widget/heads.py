@@ -120,7 +120,7 @@ class HeadGrid(anywidget.AnyWidget):
         refuse_unknown(options, _OPTIONS)
         self._caption = str(options.pop("title", ""))
         self._own_layout = "layout" not in options
-        if _is_explorer(source):
+        if hasattr(source, "layer_selector"):
             given = tokens, queries, axes, layers, heads, kind, step
             if any(one is not None for one in given) or batch:
                 raise TypeError("HeadGrid: an explorer has its own tokens, kind, batch and step")
@@ -162,8 +162,9 @@ class HeadGrid(anywidget.AnyWidget):
         only a sample was read: `explorer.summary()` and `capture.summary()` read all of them.
         """
         filling = self._need()
-        while not self._cancelled and filling.read_next():
-            pass
+        with filling.in_one_thread():
+            while not self._cancelled and filling.read_next():
+                pass
         self._finish(filling)
         if filling.sampled:
             raise ValueError(
@@ -264,8 +265,9 @@ class HeadGrid(anywidget.AnyWidget):
     def _read_at_once(self, seconds: float) -> None:
         """In a script everything; in a notebook what a moment is enough for."""
         until = time.monotonic() + seconds
-        while (_loop() is None or time.monotonic() < until) and self._filling.read_next():
-            pass
+        with self._filling.in_one_thread():
+            while (_loop() is None or time.monotonic() < until) and self._filling.read_next():
+                pass
 
     def _read_on(self) -> None:
         filling = self._filling
@@ -278,8 +280,9 @@ class HeadGrid(anywidget.AnyWidget):
             return
 
         def work(progress: Progress, cancelled: Cancelled) -> None:
-            while filling.read_next(cancelled):
-                progress(0.0)
+            with filling.in_one_thread():
+                while filling.read_next(cancelled):
+                    progress(0.0)
 
         self._pass = Pass(
             work, progress=lambda _: report(), done=lambda _: finish(), failed=self._fail
@@ -387,10 +390,6 @@ _OPTIONS = {
     *("selection", "range", "sort_by", "tint_by", "title", "class_name", "scheme"),
     *("layout", "tooltip", "tabbable"),
 }
-
-
-def _is_explorer(source: Any) -> bool:
-    return hasattr(source, "layer_selector") and hasattr(source, "map")
 
 
 def _loop() -> asyncio.AbstractEventLoop | None:

@@ -111,7 +111,8 @@ export function createHeads(host: HTMLElement, model: HeadsModel, signal: AbortS
 			),
 			extent(all),
 			{
-				width,
+				// the grid's margins
+				width: width - 8,
 				font,
 				rowLabel: widest(rows.map(([layer]) => lineLabel(layer))),
 				label: widest(labels),

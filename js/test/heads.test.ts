@@ -160,15 +160,11 @@ async function mount(state: HeadsState | FakeHost, width = 700) {
 		find,
 		grid,
 		text: (selector: string) => find(selector).textContent,
-		/** the middle of a head, on the canvas, in a grid by layers */
+		/** the middle of a head, on the canvas, where heads of 2 × 3 cells stand by layers */
 		middle(line: number, place: number): [number, number] {
-			const box = find(".attnmap-cell");
-			const size = { width: 84, height: 56 };
-			const left = Number(box.dataset.left ?? 0) || mounted.left();
-			return [left + place * (size.width + 4) + 42, mounted.top() + line * (size.height + 4) + 28];
+			const { x, y } = firstBox();
+			return [x + place * (84 + 4) + 42, y + line * (56 + 4) + 28];
 		},
-		left: () => Math.round(firstBox().x),
-		top: () => Math.round(firstBox().y),
 		point(type: string, x: number, y: number) {
 			const box = grid.getBoundingClientRect();
 			const where = { clientX: box.left + x, clientY: box.top + y, bubbles: true };
@@ -266,7 +262,8 @@ test("pointing names the head and its numbers; a click chooses it, once", async 
 	await page.point("click", ...page.middle(1, 1));
 	expect(page.model.sent).toEqual([{ selection: [3, 1] }]);
 	await page.point("click", ...page.middle(1, 2)); // there is no such head
-	await page.point("click", page.left() - 20, page.top() + 10); // a label
+	const [x, y] = page.middle(0, 0);
+	await page.point("click", x - 60, y); // a label
 	expect(page.model.sent.length).toBe(1);
 	await page.point("pointerleave", 0, 0);
 	expect(page.find(".attnmap-tooltip").hidden).toBe(true);

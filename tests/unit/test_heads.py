@@ -363,6 +363,27 @@ def test_of_a_very_long_head_a_sample_is_read_and_said_to_be_one() -> None:
         grid.summary  # noqa: B018
 
 
+def test_small_heads_are_read_with_one_thread_of_torch_and_nothing_stays_changed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    seen: list[int] = []
+    try:
+        model, _, ids = examples.induction()
+        with capture(model) as cap:
+            model(ids)
+        allowed = cap.allowed
+        monkeypatch.setattr(
+            cap, "allowed", lambda *a, **k: seen.append(torch.get_num_threads()) or allowed(*a, **k)
+        )
+        HeadGrid(cap)
+        assert set(seen) == {1}
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(before)
+
+
 # ---- filling in ----------------------------------------------------------------------------------
 
 

@@ -19,7 +19,11 @@ import pytest
 REPOSITORY = Path(__file__).parents[2]
 STATIC = {
     f"attnmap_widget/static/{name}"
-    for name in ("image.css", "image.js", "page.js", "schemes.json", "widget.css", "widget.js")
+    for name in (
+        *(f"{name}.{kind}" for name in ("heads", "image", "widget") for kind in ("css", "js")),
+        "page.js",
+        "schemes.json",
+    )
 }
 
 
