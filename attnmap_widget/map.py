@@ -204,8 +204,8 @@ class AttentionMap(FileMethods, anywidget.AnyWidget):
             self._tell(old, new)
         if checked.tile is not before.tile and _same(old.get("weights"), new["weights"]):
             self.send_state("weights")  # other states of the same weights, or pooled otherwise
-        if checked.axes is not before.axes:
-            self.send_state(["tokens", "queries"])  # their positions travel with them
+        if checked.axes is not before.axes:  # positions travel with the labels
+            self.send_state([name for name in ("tokens", "queries") if _same(old[name], new[name])])
 
     def _tell(self, old: dict[str, Any], new: dict[str, Any]) -> None:
         """Notify when all is in place, so that no observer sees half a change.

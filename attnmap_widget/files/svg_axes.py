@@ -7,6 +7,9 @@ from .figure import Theme
 from .layout import Axis, Layout
 from .scene import Scene
 
+_TITLE_ROOM = 7.0
+"""In em: what a title may take beside a map of few rows."""
+
 
 def label(given: str, **attributes: str | float | None) -> str:
     """One line of text whose direction is its own, whatever it stands in."""
@@ -32,8 +35,9 @@ def draw(scene: Scene) -> tuple[str, str]:
     cell = figure.checked.options.selection if figure.pinned else None
     font, plot = layout.font, layout.plot
     middle = plot.height / 2
-    query = _title(figure.checked.axes.query_title, layout.rows.stride, font)
-    key = _title(figure.checked.axes.key_title, layout.columns.stride, font)
+    named = figure.checked.axes
+    query = _title(named.query_title, plot.height, layout.rows.stride, font)
+    key = _title(named.key_title, plot.width, layout.columns.stride, font)
     key_top = plot.height + 6 + layout.columns.height + 4
     rows = [
         _wrap(query, f"translate({xml.number(font * 0.9)} {xml.number(middle)}) rotate(-90)"),
@@ -51,8 +55,8 @@ def _wrap(inner: str, transform: str) -> str:
     return xml.tag("text", inner, transform=transform, text_anchor="middle")
 
 
-def _title(title: str, stride: int, font: float) -> str:
-    title = xml.text(title)
+def _title(given: str, side: float, stride: int, font: float) -> str:
+    title = xml.text(metrics.elide(given, max(_TITLE_ROOM, side / font)))
     if stride == 1:
         return title
     return f"{title} " + xml.tag("tspan", numbers.every_nth(stride), font_size=font * 0.85)

@@ -15,6 +15,9 @@ import { nameOf } from "./readout";
 import { element, type View } from "./view";
 import type { Titles } from "./words";
 
+/** In em: what a title may take beside a map of few rows. */
+const TITLE_ROOM = 7;
+
 export interface Axes {
 	/** after the layout or the labels have changed */
 	draw(layout: Layout, queries: Labels, keys: Labels, titles: Titles): void;
@@ -41,8 +44,11 @@ export function createAxes(view: View, measure: Measure): Axes {
 				it.textContent = elide(nameOf(keys, index).label, room, measure);
 				it.style.left = `${centreOf(layout.columns, index)}px`;
 			});
-			caption(view.queryTitle, titles.query, layout.rows.stride);
-			caption(view.keyTitle, titles.key, layout.columns.stride);
+			const { plot, rows: axis } = layout;
+			const cut = (title: string, side: number) =>
+				elide(title, Math.max(TITLE_ROOM, side / axis.font), measure);
+			caption(view.queryTitle, cut(titles.query, plot.height), axis.stride);
+			caption(view.keyTitle, cut(titles.key, plot.width), layout.columns.stride);
 		},
 		emphasize(cells) {
 			rows.emphasize(cells.map((cell) => cell[0]));

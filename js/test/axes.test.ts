@@ -110,6 +110,13 @@ describe("axes of another kind", () => {
 		expect(map.find(".attnmap-readout").textContent).toContain("padding Token");
 	});
 
+	test("are cut in the middle where they are longer than the map", async () => {
+		const map = await mount(stateOf(ROWS, { query_title: "A very long name of what looks" }));
+		const title = map.find(".attnmap-axis-query");
+		expect(title.textContent).toMatch(/^A.+….+s$/);
+		expect(title.scrollHeight).toBeLessThanOrEqual(map.find(".attnmap-grid").offsetHeight);
+	});
+
 	test("as text, whatever the title holds", async () => {
 		const map = await mount(stateOf(ROWS, { key_title: "<img src=x>" }));
 		expect(map.find(".attnmap-axis-key").textContent).toBe("<img src=x>");

@@ -212,6 +212,9 @@ def test_positions_and_titles_send_no_weights(sent) -> None:
     states = sent(attention)
     assert {name for state, _ in states for name in state} == {"tokens", "queries"}
     assert sum(size for _, size in states) == 4 * (5 + 3)
+    attention.update(tokens=list("vwxyz"), positions=range(5))
+    sizes = [size for state, size in sent(attention) if "tokens" in state]
+    assert sizes == [4 * 5]  # once
     attention.query_title = "Token"
     assert "weights" not in {name for state, _ in sent(attention) for name in state}
 
