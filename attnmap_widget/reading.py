@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .states import State, StateGrid, counted, leaks
+from .states import State, StateGrid, counted, counted_values, leaks
 from .weights import FloatGrid
 
 _SUM_TOLERANCE = 0.015
@@ -55,14 +55,14 @@ def largest_keys(
 def checks(values: FloatGrid, states: StateGrid, *, causal: bool = False) -> list[str]:
     """Sentences on what looks wrong with a (queries, keys) grid; empty when nothing does."""
     found = []
-    weights = values[counted(states)]
-    negative = weights[weights < 0]
-    if negative.size:
+    weights = counted_values(values, states)
+    lowest = weights.min(initial=0)
+    if lowest < 0:
         found.append(
-            f"{_count(negative.size, 'weight')} below 0 (lowest {negative.min():.2f}): scores "
+            f"{_count(int((weights < 0).sum()), 'weight')} below 0 (lowest {lowest:.2f}): scores "
             "before softmax, or a difference?"
         )
-    found += _check_sums(values, states, negative=bool(negative.size))
+    found += _check_sums(values, states, negative=bool(lowest < 0))
     leaked = leaks(values, states)
     if leaked.any():
         where = "above the diagonal" if causal else "where the query cannot look"
@@ -126,11 +126,17 @@ def check_long(sums: NDArray[np.float64], largest: FloatGrid) -> list[str]:
 
 
 def _all_uniform(values: FloatGrid, states: StateGrid) -> bool:
+    probe = 64
+    if len(values) > probe and not _may_be_uniform(values[:probe], states[:probe]):
+        return False
+    return _may_be_uniform(values, states) and bool((counted(states).sum(axis=1) > 1).any())
+
+
+def _may_be_uniform(values: FloatGrid, states: StateGrid) -> bool:
+    """No row of several weights has unequal ones."""
     counts = counted(states)
     choices = counts.sum(axis=1)
     rows = choices > 1
-    if not rows.any():
-        return False
     top = np.where(counts, values, -np.inf).max(axis=1)
     bottom = np.where(counts, values, np.inf).min(axis=1)
     spread = (top - bottom)[rows]

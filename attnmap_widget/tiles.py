@@ -102,6 +102,8 @@ def pooled(read: Read, size: tuple[int, int], window: Window, limit: int = OVERV
 def _rank(values: FloatGrid, states: StateGrid) -> FloatGrid:
     """What a bin should show first: weights by magnitude, then zeros, padding, other states."""
     rank = np.abs(values)
+    if states.max() <= State.ZERO:
+        return rank
     rank[np.isnan(rank)] = -3
     rank[(states == State.CANNOT_LOOK) & (values == 0)] = -2
     rank[(states == State.PADDING)] = -1
