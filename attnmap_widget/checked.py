@@ -20,7 +20,7 @@ from .colors import Colors
 from .errors import ShapeError
 from .grids import ArrayGrid, Grid, LongGrid
 from .pooling import POOLS, Pool
-from .states import StateGrid, cell_states
+from .states import StateGrid, cell_states, counted_values
 from .tiles import Tile, Window, nameable
 from .tokens import Token, accept_tokens
 from .weights import BoolGrid, FloatGrid, accept, accept_bool, explain_shape
@@ -331,8 +331,7 @@ def _paint(grid: Grid, shown: Tile, options: Options, named: Axes) -> Colors:
     cells = grid.cells(shown, options.exclude_keys)
     name = options.scheme
     if name is None:
-        counts = cells.values[cells.states == 0]
-        negative = bool(counts.size) and bool((counts < 0).any())
+        negative = bool(counted_values(cells.values, cells.states).min(initial=0) < 0)
         name = schemes.DIVERGING_DEFAULT if negative else schemes.SEQUENTIAL_DEFAULT
     return colors.resolve(
         cells,

@@ -10,7 +10,7 @@ import numpy as np
 
 from .grids import Cells
 from .schemes import Scheme
-from .states import State, counted, leaks
+from .states import counted, counted_values, leaks
 from .weights import FloatGrid
 
 SCALES = ("linear", "log", "row", "symmetric")
@@ -59,9 +59,7 @@ def resolve(
     NaN. `clip_percentile` (0 to 100) of the weights that are not zero ends the range there.
     ValueError if the scale cannot show these weights.
     """
-    counts = counted(cells.states)
-    counts[:, list(cells.exclude)] = False
-    in_range = np.append(cells.values[counts], cells.others)
+    in_range = _in_range(cells)
     notes = [f"{key} is out of the scale" for key in excluded]
     if scale == "row":
         return _by_row(in_range, scheme, notes)
@@ -89,12 +87,28 @@ def resolve(
         notes.append("logarithmic; exact zeros are drawn as zero")
     elif high <= low:
         high = low + 1.0
-    drawn = cells.values[(cells.states <= State.ZERO) | leaks(cells.values, cells.states)]
+    leaked = leaks(cells.values, cells.states)
+    if leaked.any():
+        drawn = cells.values[counted(cells.states) | leaked]
+    else:
+        drawn = counted_values(cells.values, cells.states)
     if scale == "log":
         drawn = drawn[drawn > 0]
-    below = bool((drawn < low).any()) or (scale == "log" and cells.pooled)
+    below = bool(drawn.size and drawn.min() < low) or (scale == "log" and cells.pooled)
+    above = bool(drawn.size and drawn.max() > high)
     kind = "log" if scale == "log" else "linear"
-    return Colors(scheme, kind, (low, high), (below, bool((drawn > high).any())), tuple(notes))
+    return Colors(scheme, kind, (low, high), (below, above), tuple(notes))
+
+
+def _in_range(cells: Cells) -> FloatGrid:
+    """The weights that make the range, one after the other."""
+    if not cells.exclude:
+        found = counted_values(cells.values, cells.states)
+    else:
+        counts = counted(cells.states)
+        counts[:, list(cells.exclude)] = False
+        found = cells.values[counts]
+    return np.append(found, cells.others) if len(cells.others) else found
 
 
 def _by_row(in_range: FloatGrid, scheme: Scheme, notes: list[str]) -> Colors:

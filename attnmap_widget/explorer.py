@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import os
+import time
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
 _SETTLE = 0.03
 """Seconds in which further choices replace the one that is waiting to be drawn."""
+_RESTED = 0.2
+"""Seconds after a map was drawn from which on a choice need not wait for further ones."""
 _AT_ONCE = 1 << 24
 """Cells of a head that is read at once; a longer one gets a first look while it is read."""
 _KEPT = 8
@@ -152,6 +155,7 @@ class AttentionExplorer(ipywidgets.VBox):  # type: ignore[misc]
         self._softmax = map_options.pop("softmax", True)
         self._own_mask = not {"mask", "causal", "not_yet"} & map_options.keys()
         self._waiting: dict[str, Any] = {}
+        self._settled = -math.inf
         self._long: dict[Choice, LongGrid] = {}
         self._pass: Pass | None = None
         self._choice = choosing.choose(
@@ -295,7 +299,8 @@ class AttentionExplorer(ipywidgets.VBox):  # type: ignore[misc]
             self._choose(wanted)
             return
         if not self._waiting:
-            loop.call_later(_SETTLE, self._settle)
+            rested = time.monotonic() - self._settled > _RESTED
+            loop.call_later(0 if rested else _SETTLE, self._settle)
         self._waiting.update(wanted)
 
     def _settle(self) -> None:
@@ -305,6 +310,7 @@ class AttentionExplorer(ipywidgets.VBox):  # type: ignore[misc]
                 self._choose(waiting)
             except Exception as failure:  # noqa: BLE001 - nobody is there to catch it
                 self._fail(failure)
+        self._settled = time.monotonic()
 
     def _choose(self, wanted: dict[str, Any]) -> None:
         self._waiting = {}  # an older choice must not overtake this one

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .axes import PLAIN, Axes
-from .states import State, StateGrid, counted, leaks
+from .states import State, StateGrid, counted, counted_values, leaks
 from .weights import FloatGrid
 
 _SUM_TOLERANCE = 0.015
@@ -92,14 +92,14 @@ def checks(
 
 def _check_attention(values: FloatGrid, states: StateGrid, axes: Axes) -> list[str]:
     found = []
-    weights = values[counted(states)]
-    negative = weights[weights < 0]
-    if negative.size:
+    weights = counted_values(values, states)
+    lowest = weights.min(initial=0)
+    if lowest < 0:
         found.append(
-            f"{_count(negative.size, 'weight')} below 0 (lowest {negative.min():.2f}): scores "
+            f"{_count(int((weights < 0).sum()), 'weight')} below 0 (lowest {lowest:.2f}): scores "
             "before softmax, or a difference?"
         )
-    return found + _check_sums(values, states, negative=bool(negative.size), axes=axes)
+    return found + _check_sums(values, states, negative=bool(lowest < 0), axes=axes)
 
 
 def _check_sums(values: FloatGrid, states: StateGrid, *, negative: bool, axes: Axes) -> list[str]:
@@ -153,11 +153,17 @@ def check_long(
 
 
 def _all_uniform(values: FloatGrid, states: StateGrid) -> bool:
+    probe = 64
+    if len(values) > probe and not _may_be_uniform(values[:probe], states[:probe]):
+        return False
+    return _may_be_uniform(values, states) and bool((counted(states).sum(axis=1) > 1).any())
+
+
+def _may_be_uniform(values: FloatGrid, states: StateGrid) -> bool:
+    """No row of several weights has unequal ones."""
     counts = counted(states)
     choices = counts.sum(axis=1)
     rows = choices > 1
-    if not rows.any():
-        return False
     top = np.where(counts, values, -np.inf).max(axis=1)
     bottom = np.where(counts, values, np.inf).min(axis=1)
     spread = (top - bottom)[rows]

@@ -46,10 +46,7 @@ def cell_states(
     too, (queries,). With `causal`, a query sees the keys whose position is not after its own; a
     position that is not given is the index.
     """
-    states = np.zeros(values.shape, dtype=np.uint8)
-    nan = np.isnan(values)
-    states[values == 0] = State.ZERO
-    states[nan] = State.EMPTY
+    states: StateGrid = np.where(values == 0, np.uint8(State.ZERO), np.uint8(State.WEIGHT))
     forbidden = forbidden_cells(
         values.shape,
         mask=mask,
@@ -57,16 +54,11 @@ def cell_states(
         query_positions=query_positions,
         key_positions=key_positions,
     )
-    may_look = ~forbidden if forbidden is not None else np.ones(values.shape, dtype=bool)
-    # All that such a row may look at is NaN, and NaN is what was given: its softmax had no key.
-    computed = nan & ~missing
-    hopeless = np.all(computed | ~may_look, axis=1) & np.any(computed, axis=1)
-    states[computed & may_look & hopeless[:, None]] = State.NO_VALID_KEY
-    if forbidden is not None:
+    nan = np.isnan(values)
+    if nan.any():
+        _mark_nan(states, nan, nan & ~missing, forbidden)
+    elif forbidden is not None:
         states[forbidden] = State.CANNOT_LOOK
-        # Where nothing at all may be looked at, NaN is the whole story of the row.
-        nowhere = hopeless & ~np.any(may_look, axis=1)
-        states[computed & nowhere[:, None]] = State.NO_VALID_KEY
     if not_yet is not None:
         states[not_yet] = State.NOT_YET
     if padding is not None:
@@ -76,6 +68,22 @@ def cell_states(
             states[queries] = State.PADDING
     states.flags.writeable = False
     return states
+
+
+def _mark_nan(
+    states: StateGrid, nan: BoolGrid, computed: BoolGrid, forbidden: BoolGrid | None
+) -> None:
+    """Tell cells without a weight from rows whose softmax had no key, and from forbidden cells."""
+    states[nan] = State.EMPTY
+    may_look = ~forbidden if forbidden is not None else np.ones(states.shape, dtype=bool)
+    # All that such a row may look at is NaN, and NaN is what was given: its softmax had no key.
+    hopeless = np.all(computed | ~may_look, axis=1) & np.any(computed, axis=1)
+    states[computed & may_look & hopeless[:, None]] = State.NO_VALID_KEY
+    if forbidden is not None:
+        states[forbidden] = State.CANNOT_LOOK
+        # Where nothing at all may be looked at, NaN is the whole story of the row.
+        nowhere = hopeless & ~np.any(may_look, axis=1)
+        states[computed & nowhere[:, None]] = State.NO_VALID_KEY
 
 
 def forbidden_cells(
@@ -104,5 +112,13 @@ def counted(states: StateGrid) -> BoolGrid:
 
 def leaks(values: FloatGrid, states: StateGrid) -> BoolGrid:
     """(queries, keys), True where weight was found although the query cannot look there."""
-    found: BoolGrid = (states == State.CANNOT_LOOK) & (values != 0) & ~np.isnan(values)
+    found: BoolGrid = states == State.CANNOT_LOOK
+    if found.any():
+        found &= (values != 0) & ~np.isnan(values)
     return found
+
+
+def counted_values(values: FloatGrid, states: StateGrid) -> FloatGrid:
+    """Those weights one after the other; without a copy where they are all there is."""
+    counts = counted(states)
+    return values.ravel() if counts.all() else values[counts]

@@ -117,7 +117,7 @@ def section(found: Found, sizes: list[int], patience: float) -> str:
     ahead = better(found, sizes) or ["- nowhere"]
     return "\n\n".join(
         [
-            "12 × 12 heads of random causal weights over N tokens, every tool after the other on one"
+            "12 × 12 heads of random causal weights over N tokens, one tool after the other on one"
             " machine in a headless Chromium without a GPU (`make bench-peers`). Read the ratios:"
             " seconds are those of two busy cores. What a tool loads from a CDN was served from"
             " local copies. attnview shows cards and a table, no map; plotly and matplotlib show"

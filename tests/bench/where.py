@@ -16,7 +16,8 @@ STATIC = ROOT / "attnmap_widget" / "static"
 def _load() -> Any:
     """`tests/e2e/conftest.py` under a name of its own: this folder has a `conftest` too."""
     spec = importlib.util.spec_from_file_location("e2e_hosts", ROOT / "tests/e2e/conftest.py")
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
