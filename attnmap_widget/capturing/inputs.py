@@ -1,0 +1,126 @@
+"""What a model was given, step by step: token ids and padding masks, by the library's names."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from .assemble import Placed, Turn
+from .calls import AttentionCall
+
+IDS, TARGET_IDS = "input_ids", "decoder_input_ids"
+MASK, TARGET_MASK = "attention_mask", "decoder_attention_mask"
+_NAMES = (IDS, TARGET_IDS, MASK, TARGET_MASK)
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """Of one outermost forward: (batch, tokens) ids and masks, copied to the CPU."""
+
+    step: int
+    given: dict[str, Tensor]
+
+
+def read(
+    step: int, module: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> Inputs | None:
+    """The ids and masks among a forward's arguments; None where there are none."""
+    named = dict(kwargs)
+    if args:
+        names = list(inspect.signature(module.forward).parameters)
+        named.update(zip(names, args, strict=False))
+    given = {
+        name: value.detach().to("cpu", torch.long, copy=True)
+        for name in _NAMES
+        if isinstance(value := named.get(name), Tensor) and _is_table(value)
+    }
+    return Inputs(step, given) if given else None
+
+
+def _is_table(value: Tensor) -> bool:
+    whole = not value.is_floating_point() or bool((value.detach() == value.detach().round()).all())
+    return value.ndim == 2 and not value.is_meta and not value.is_nested and whole
+
+
+def fed(inputs: list[Inputs], name: str, step: int | None = None) -> Tensor | None:
+    """What was given under that name at a step; None: at the last step that was given any."""
+    for one in reversed(inputs):
+        if name in one.given and step in (None, one.step):
+            return one.given[name]
+    return None
+
+
+def ids_of_steps(inputs: list[Inputs], name: str, placed: list[Placed]) -> list[int | None]:
+    """The ids of a sequence by position; None where a position's id was not seen."""
+    end = max(step.query + step.rows for step in placed)
+    found: list[int | None] = [None] * end
+    for step in placed:
+        ids = fed(inputs, name, step.call.step)
+        batch, _, queries, _ = step.call.shape
+        if ids is not None and ids.shape == (batch, queries):
+            part = ids[step.item, : step.rows].tolist()
+            found[step.query : step.query + step.rows] = part
+    return found
+
+
+def names_of(
+    call: AttentionCall, inputs: list[Inputs]
+) -> tuple[tuple[str | None, bool], tuple[str | None, bool]]:
+    """Under which names (the inputs, a decoder's own tokens) were given, for this kind of call.
+
+    The flag: whether the call's rows are those tokens, step by step. No name: not made of tokens.
+    """
+    decodes = fed(inputs, TARGET_IDS) is not None
+    if call.kind == "self" and not decodes:
+        return (IDS, True), (None, False)
+    if call.kind == "encoder":
+        return (IDS, False), (None, False)
+    if decodes and call.kind in ("cross", "decoder"):
+        return (IDS, False), (TARGET_IDS, True)
+    return (None, False), (None, False)
+
+
+def row(inputs: list[Inputs], name: str, turn: Turn) -> list[int | None] | None:
+    """One item's ids that were given at once, at the step before anything was generated."""
+    call, item = turn
+    table = fed(inputs, name, inputs[0].step)
+    return None if table is None else _item(table, item, call.shape[0])
+
+
+def masks_of(call: AttentionCall, inputs: list[Inputs]) -> tuple[str | None, str | None]:
+    """The names of the masks of the keys and of the queries of such calls."""
+    decodes = fed(inputs, TARGET_IDS) is not None
+    if call.kind == "encoder" or (call.kind == "self" and not decodes):
+        return MASK, MASK
+    if decodes and call.kind in ("cross", "decoder"):
+        return (MASK if call.kind == "cross" else TARGET_MASK), TARGET_MASK
+    return None, None
+
+
+def padding(inputs: list[Inputs], name: str | None, turn: Turn, at: range) -> list[bool] | None:
+    """True where the longest mask of that name says padding, for the positions ``at``.
+
+    A mask that was not given for every position says nothing about those that came later.
+    """
+    tables = [one.given[name] for one in inputs if name is not None and name in one.given]
+    if not tables:
+        return None
+    call, item = turn
+    mask = _item(max(tables, key=lambda table: table.shape[1]), item, call.shape[0])
+    if mask is None or len(mask) < min(len(at), 1):
+        return None
+    found = [position < len(mask) and mask[position] == 0 for position in at]
+    return found if any(found) else None
+
+
+def _item(table: Tensor, item: int, batch: int) -> list[int | None] | None:
+    """One item's row; a table of fewer items is of the inputs before each was given its beams."""
+    if batch % table.shape[0]:
+        return None
+    found: list[int | None] = table[item * table.shape[0] // batch].tolist()
+    return found
