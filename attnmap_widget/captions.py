@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from .errors import ShapeError
 from .sources import Choice, Extraction, Source, StackSource
-from .weights import BoolGrid
+from .weights import BoolGrid, shape_of
 
 
 def title(source: Source, choice: Choice, seen: Extraction | None, caption: str) -> str:
@@ -33,15 +34,15 @@ def title(source: Source, choice: Choice, seen: Extraction | None, caption: str)
 
 
 def labels(
-    source: Source, choice: Choice, shape: tuple[int, ...], tokens: Any, queries: Any
+    source: Source, choice: Choice, seen: Extraction, tokens: Any, queries: Any
 ) -> tuple[Sequence[Any], Sequence[Any] | None, str]:
     """(keys, rows or None for the same, status); positions where there are no tokens.
 
     `tokens` name the keys. `queries` name the rows where they are other tokens: of a cross map, and
     both axes of a decoder's own.
     """
-    given = tokens
-    tokens, queries = (_of_item(one, choice.batch) for one in (tokens, queries))
+    given, shape = tokens, shape_of(seen.weights)
+    tokens, queries = (of_item(one, choice.batch) for one in (tokens, queries))
     if isinstance(source, StackSource):
         count = None if tokens is None else len(tokens)
         source.refuse_misfit(count if queries is None else len(queries), count)
@@ -49,6 +50,8 @@ def labels(
         return ["?"] if tokens is None else tokens, queries, ""  # the map says what is wrong
     rows, keys = shape
     kind = choice.kind or ""
+    if source.offer(choice.layer, choice.kind).steps > 1:
+        return _of_steps(kind, seen, shape, tokens, queries)
     if kind.endswith("cross"):
         return (
             range(keys) if tokens is None else tokens,
@@ -57,8 +60,6 @@ def labels(
         )
     if kind in ("encoder", "decoder"):
         tokens, queries = (tokens if kind == "encoder" else queries), None
-    if source.offer(choice.layer, choice.kind).steps > 1:
-        return _generated(tokens, choice.step, rows, keys)
     if tokens is None:
         return range(keys), None if rows == keys else range(rows), ""
     return tokens, queries, _one_list(source, choice, given)
@@ -90,7 +91,7 @@ def _one_list(source: Source, choice: Choice, tokens: Any) -> str:
     return f"one list of tokens labels all {items} items; for their own give a list of lists"
 
 
-def _of_item(tokens: Any, batch: int) -> Any:
+def of_item(tokens: Any, batch: int) -> Any:
     """The tokens of one batch item: the list itself, or its entry in a list of lists."""
     if not tokens or not isinstance(tokens[0], (list, tuple)):
         return tokens
@@ -99,15 +100,30 @@ def _of_item(tokens: Any, batch: int) -> Any:
     return list(tokens[batch])
 
 
-def _generated(
-    tokens: Any, step: int | None, rows: int, keys: int
+def _of_steps(
+    kind: str, seen: Extraction, shape: tuple[int, ...], tokens: Any, queries: Any
 ) -> tuple[Sequence[Any], Sequence[Any] | None, str]:
-    """Labels by position after generate: the rows are the last `rows` positions."""
-    known = list(range(keys)) if tokens is None else list(tokens)
+    """Labels by position after generate."""
+    rows, keys = shape
+    if seen.at is None:
+        crossing = kind.endswith("cross") and tokens is not None
+        status = "where this step stands in the text is not certain: no tokens are shown"
+        return tokens if crossing else range(keys), range(rows), status
+    at = seen.at
+    crossing = kind.endswith("cross")
+    name, own = ("queries", queries) if crossing or kind == "decoder" else ("tokens", tokens)
     status = ""
-    if step is not None:
-        known = known[:keys]  # what came later is not in this step
-    elif len(known) == keys + 1:
-        last = known.pop()
-        status = f"the last token, {last!r} at {keys}, was generated and never looked: no row"
-    return known, None if rows == keys else known[keys - rows : keys], status
+    if own is not None:
+        if len(own) not in (at.end, at.end + 1):
+            raise ShapeError(
+                f"{name}: got {len(own)}, but {at.end} positions ran in {kind or 'self'} attention "
+                f"({at.end + 1} with the token that was generated last)"
+            )
+        if at.rows.stop == at.end < len(own):
+            last = own[-1]
+            status = f"the last token, {last!r} at {at.end}, was generated and never looked: no row"
+    row_labels = at.rows if own is None else own[at.rows.start : at.rows.stop]
+    if crossing:
+        return range(keys) if tokens is None else tokens, row_labels, status
+    key_labels = at.keys if own is None else own[at.keys.start : at.keys.stop]
+    return key_labels, None if at.rows == at.keys else row_labels, status

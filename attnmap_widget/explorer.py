@@ -13,14 +13,23 @@ from typing import Any
 import ipywidgets
 import traitlets as t
 
-from . import captions, choosing
+from . import captions, choosing, steps
+from .generated import Generated, as_generated
 from .grids import LongGrid
 from .long import LongHead
 from .map import AttentionMap
 from .passes import Pass
 from .selector import Selector
-from .sources import CaptureSource, Choice, Source, StackSource, as_source, read
-from .weights import shape_of
+from .sources import (
+    CaptureSource,
+    Choice,
+    Extraction,
+    FunctionSource,
+    Source,
+    StackSource,
+    as_source,
+    read,
+)
 
 _SETTLE = 0.03
 """Seconds in which further choices replace the one that is waiting to be drawn."""
@@ -47,12 +56,20 @@ class AttentionExplorer(ipywidgets.VBox):  # type: ignore[misc]
     ----------
     source:
         A capture; a tuple of layers as transformers returns it, each (batch, heads, queries,
-        keys); an array (heads, queries, keys); an array of 4 axes with `axes`; or a function
-        `(layer, head) -> weights` with `layers=[…], heads=n`.
+        keys); a tuple of steps of layers, as `generate` returns it; the whole output of a model
+        or of `generate`; an array (heads, queries, keys); an array of 4 axes with `axes`; or a
+        function `(layer, head) -> weights` with `layers=[…], heads=n`.
     tokens:
         The keys (for one batch item, or a list of lists for all); their positions if left out.
     queries:
         The rows where they are other tokens: the decoder's, in an encoder-decoder model.
+    tokenizer:
+        Gives the tokens where none were given: by the ids that a capture saw run and those in
+        `generated`. Anything with `convert_ids_to_tokens(ids)`.
+    generated:
+        What `generate` returned, ids or output: the token generated last, the beams of a beam
+        search (then `batch` is a returned sequence), and where the generated part begins. Or that
+        position alone, where the prompt ends. It is marked on both axes.
     axes:
         "layer head query key", "batch head query key" or "layer batch head query key".
     layer, head, kind, batch, step:
@@ -86,6 +103,8 @@ class AttentionExplorer(ipywidgets.VBox):  # type: ignore[misc]
         tokens: Any = None,
         queries: Any = None,
         *,
+        tokenizer: Any = None,
+        generated: Any = None,
         axes: str | None = None,
         layers: Sequence[int] | None = None,
         heads: int | None = None,
@@ -96,10 +115,12 @@ class AttentionExplorer(ipywidgets.VBox):  # type: ignore[misc]
         step: int | None = None,
         **map_options: Any,
     ) -> None:
-        self._source: Source = as_source(source, axes=axes, layers=layers, heads=heads)
         self._tokens, self._queries = captions.listed(tokens), captions.listed(queries)
+        self._texts = steps.Texts(tokenizer)
+        self._take(source, generated, kind, axes=axes, layers=layers, heads=heads)
         self._caption = str(map_options.pop("title", ""))
         self._own_mask = not {"mask", "causal", "not_yet"} & map_options.keys()
+        self._placed = {"padding", "query_offset", "generated"} - map_options.keys()
         self._waiting: dict[str, Any] = {}
         self._long: dict[Choice, LongGrid] = {}
         self._pass: Pass | None = None
@@ -146,22 +167,47 @@ class AttentionExplorer(ipywidgets.VBox):  # type: ignore[misc]
         """The `ipywidgets.Dropdown` for the step of a generation; hidden where there is one."""
         return self._selectors["step"]
 
-    def use(self, source: Any, tokens: Any = None, queries: Any = None, **reading: Any) -> None:
+    def _take(self, source: Any, generated: Any, kind: str | None, **reading: Any) -> None:
+        """Read what the source is, and what is known of how it was generated."""
+        if generated is None and hasattr(source, "sequences"):
+            generated = source
+        self._generated: Generated = as_generated(generated)
+        if self._queries is not None and kind is None:
+            kind = "cross"  # of bare steps with rows of their own
+        self._source: Source = as_source(
+            source,
+            beam_indices=self._generated.beam_indices,
+            independent=self._generated.independent,
+            kind=kind,
+            **reading,
+        )
+
+    def use(
+        self,
+        source: Any,
+        tokens: Any = None,
+        queries: Any = None,
+        *,
+        generated: Any = None,
+        **reading: Any,
+    ) -> None:
         """Explore another source; `reading` is axes, or layers and heads, as in the constructor.
 
         What was chosen stays chosen where the new source has it. Raises like the constructor, and
         then nothing has changed.
         """
         before = self._source, self._tokens, self._queries, self._choice, self._long
+        known = self._generated
         try:
             self._long = {}
-            self._source = as_source(source, **reading)
             self._tokens, self._queries = captions.listed(tokens), captions.listed(queries)
+            self._take(source, generated, None, **reading)
             self._choice = choosing.choose(self._source, {}, self._choice)
             drawn = self._drawn(self._choice)
             self.map.update(**drawn, error="")
         except BaseException:
             self._source, self._tokens, self._queries, self._choice, self._long = before
+            self._generated = known
             raise
         self._status = drawn["status"]
         self._stop()
@@ -207,16 +253,17 @@ class AttentionExplorer(ipywidgets.VBox):  # type: ignore[misc]
         """Bring traits and menus to the current choice."""
         layer, head, kind, batch, step = self._choice
         offer = self._source.offer(layer, kind)
-        steps = [_ALL_STEPS, *range(offer.steps)] if offer.steps > 1 else [_ALL_STEPS]
+        step_choices = [_ALL_STEPS, *range(offer.steps)] if offer.steps > 1 else [_ALL_STEPS]
         menus: dict[str, tuple[list[Any], Any]] = {
             "layer": (self._source.layers, layer),
             "head": (choosing.heads(offer.heads), head),
             "kind": (offer.kinds, kind),
             "batch": (list(range(offer.items)), batch),
-            "step": (steps, _ALL_STEPS if step is None else step),
+            "step": (step_choices, _ALL_STEPS if step is None else step),
         }
         for name, (choices, chosen) in menus.items():
-            self._selectors[name].offer(choices, chosen)
+            names = self._step_names(offer.steps) if name == "step" and offer.steps > 1 else None
+            self._selectors[name].offer(choices, chosen, names)
             if name not in ("layer", "head"):
                 self._selectors[name].layout.display = None if len(choices) > 1 else "none"
         before = dict(self._trait_values)
@@ -251,23 +298,38 @@ class AttentionExplorer(ipywidgets.VBox):  # type: ignore[misc]
     def _drawn(self, choice: Choice) -> dict[str, Any]:
         """What the map shows for `choice`; of a long head a first look, if it is the first time."""
         seen = read(self._source, choice)
-        tokens, queries, status = captions.labels(
-            self._source, choice, shape_of(seen.weights), self._tokens, self._queries
+        tokens, queries = self._named(choice, seen)
+        keys, rows, status = captions.labels(self._source, choice, seen, tokens, queries)
+        self._sequence = captions.of_item(
+            steps.own_sequence(choice, tokens, queries), choice.batch
         )
         drawn = {
             "weights": seen.weights,
-            "tokens": tokens,
-            "queries": queries,
+            "tokens": keys,
+            "queries": rows,
             "title": captions.title(self._source, choice, seen, self._caption),
             "status": status,
         }
         if self._own_mask and isinstance(self._source, CaptureSource):
-            many = choice.step is None and self._source.offer(choice.layer, choice.kind).steps > 1
             drawn["mask"] = seen.allowed
-            drawn["not_yet"] = captions.not_yet(seen.weights) if many else None
+        if not isinstance(self._source, (StackSource, FunctionSource)):
+            many = choice.step is None and seen.at is not None
+            drawn |= steps.options(self._source, choice, seen, self._generated, self._placed)
+            if self._own_mask:
+                drawn["not_yet"] = captions.not_yet(seen.weights) if many else None
         if isinstance(seen.weights, LongHead):
             drawn["weights"] = self._long_grid(choice, seen.weights)
         return drawn
+
+    def _named(self, choice: Choice, seen: Extraction) -> tuple[Any, Any]:
+        """Tokens and queries: those given, else those of the ids that are known."""
+        if self._tokens is not None or self._queries is not None:
+            return self._tokens, self._queries
+        return steps.tokens_of(self._source, choice, seen, self._texts, self._generated)
+
+    def _step_names(self, count: int) -> list[str]:
+        rows = steps.rows_of(self._source, self._choice)
+        return ["all", *steps.menu(rows, count, self._sequence)]
 
     # -- long heads -----------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from .beams import chains
 from .errors import ShapeError
 from .long import LongHead
 from .tiles import WHOLE_LIMIT
@@ -31,6 +32,15 @@ class Choice(NamedTuple):
     """None: all steps in one map."""
 
 
+class Positions(NamedTuple):
+    """Where the rows and the keys of one map stand in their sequences."""
+
+    rows: range
+    keys: range
+    end: int
+    """Of the rows' sequence, over all steps: one more may have been generated and never run."""
+
+
 class Extraction(NamedTuple):
     """One map as it was read."""
 
@@ -40,6 +50,10 @@ class Extraction(NamedTuple):
     """bool (queries, keys), True = may look; None = everywhere, or not known."""
     heads: tuple[int, int] = (1, 1)
     """Over how many heads it was taken, of how many."""
+    at: Positions | None = None
+    """None: one forward, or the steps have no common order."""
+    padding: tuple[Any, Any] | None = None
+    """Of the (keys, queries): bool, True = padding; or None for a side."""
 
 
 class Offer(NamedTuple):
@@ -80,21 +94,28 @@ def as_source(
     axes: str | None = None,
     layers: Sequence[int] | None = None,
     heads: int | None = None,
+    beam_indices: Any = None,
+    independent: bool = False,
+    kind: str | None = None,
 ) -> Source:
     """The source that `given` stands for; see `AttentionExplorer` for what is accepted.
 
-    Raises ShapeError for anything that is no stack of attention maps, or that could be two things.
+    `beam_indices`: of the beam search that made it; `independent`: it is certain that there was
+    none; `kind`: which attention bare steps are. Raises ShapeError for anything that is no stack of attention maps, or that could be two
+    things.
     """
     if hasattr(given, "kinds") and hasattr(given, "calls"):
         if layers is not None or heads is not None:
             raise TypeError("layers and heads belong to a function source; choose layer=, head=")
-        return CaptureSource(given)
+        return CaptureSource(given, beam_indices)
     if hasattr(given, "named_modules"):
         raise TypeError(
             "source: got a model; explore(model, inputs) runs it and reads its attention"
         )
-    if hasattr(given, "attentions"):
-        raise TypeError("source: got a model's outputs; give its attentions, or capture the model")
+    from . import returned
+
+    if returned.is_output(given):
+        return returned.from_output(given, beam_indices, independent=independent)
     if callable(given) and not hasattr(given, "__array__"):
         if layers is None or heads is None:
             raise TypeError("source: a function (layer, head) -> weights needs layers=[…], heads=n")
@@ -105,6 +126,10 @@ def as_source(
         raise TypeError("layers and heads belong to a function source; arrays say so themselves")
     if given is None or (isinstance(given, (list, tuple)) and all(map(is_nothing, given))):
         raise ShapeError(f"source: got {given!r}, no weights at all; {FUSED}")
+    if axes is None and returned.is_steps(given):
+        return returned.from_steps(given, beam_indices, independent=independent, kind=kind)
+    if beam_indices is not None:
+        raise TypeError("beam_indices belong to a capture or to what generate() returned")
     if isinstance(given, (list, tuple)) and axes is None:
         return StackSource(_layers(given), named_layers=True)
     return _from_array(given, axes)
@@ -118,8 +143,9 @@ def _layers(given: Sequence[Any]) -> list[Any]:
             raise ShapeError(f"source: layer {index} is {item!r}, no weights at all; {FUSED}")
         if isinstance(item, tuple):
             raise ShapeError(
-                f"source: entry {index} is a tuple of {len(item)}: the steps of generate()? "
-                "Capture the call instead: with capture(model) as cap: model.generate(…)"
+                f"source: entry {index} is a tuple of {len(item)}, but not all entries are tuples "
+                "of arrays, as the steps of generate() are; or capture the call: "
+                "with capture(model) as cap: model.generate(…)"
             )
         layer = as_numbers(item)[0] if isinstance(item, list) else item
         shape = shape_of(layer)
@@ -231,6 +257,8 @@ class CaptureSource:
     """What `capture` recorded; a head is rebuilt when it is read."""
 
     capture: Any
+    beam_indices: Any = None
+    """After beam search: which beam gave each token. Batch items are then returned sequences."""
     named_layers = True
 
     @property
@@ -245,7 +273,9 @@ class CaptureSource:
         return Offer(
             kinds,
             self.capture.heads(layer, kind),
-            self.capture.batch_size(layer, kind),
+            self.capture.batch_size(layer, kind)
+            if self.beam_indices is None
+            else len(chains(self.beam_indices)),
             self.capture.steps(layer, kind),
         )
 
@@ -259,11 +289,29 @@ class CaptureSource:
             from .capturing.streaming import HeadStream
 
             return Extraction(LongHead(HeadStream(calls[0].record, choice.batch, int(choice.head))))
-        where = {"batch": choice.batch, "kind": choice.kind, "step": choice.step}
+        where = {**self.where(choice), "step": choice.step}
         return Extraction(
             self.capture.weights(choice.layer, choice.head, **where),
             self.capture.allowed(choice.layer, choice.head, **where),
+            at=self._positions(choice) if len(calls) > 1 else None,
+            padding=self.capture.padding(choice.layer, **where),
         )
+
+    def where(self, choice: Choice) -> dict[str, Any]:
+        """Which sequence of which kind, as a capture is asked for it."""
+        return {
+            "batch": choice.batch,
+            "kind": choice.kind,
+            "beam_indices": self.beam_indices,
+        }
+
+    def _positions(self, choice: Choice) -> Positions | None:
+        where = self.where(choice)
+        found = self.capture.positions(choice.layer, step=choice.step, **where)
+        if found is None:
+            return None
+        whole = self.capture.positions(choice.layer, **where)
+        return Positions(*found, end=whole[0].stop)
 
 
 def read(source: Source, choice: Choice) -> Extraction:
@@ -304,4 +352,5 @@ def read(source: Source, choice: Choice) -> Extraction:
         with np.errstate(invalid="ignore"):
             total /= count
     total[count == 0] = np.nan
-    return Extraction(total, None if everywhere else allowed, (used, heads))
+    whole = None if everywhere else allowed
+    return one._replace(weights=total, allowed=whole, heads=(used, heads))

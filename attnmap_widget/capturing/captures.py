@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from attnmap_widget.beams import chains
 from attnmap_widget.errors import CaptureError
 
 from . import assemble, beams, inputs, listening
@@ -216,6 +217,17 @@ class Capture:
         _, _, rows, keys = one.call.shape
         return range(one.query, one.query + rows), range(one.key, one.key + keys)
 
+    def step_rows(
+        self, layer: int, batch: int = 0, kind: str | None = None, beam_indices: Any = None
+    ) -> list[range]:
+        """Positions of the rows of each step; empty where there is one, or no common order."""
+        turns = self._turns(layer, kind, None, batch, beam_indices)
+        try:
+            placed = self._placed(turns) if len(turns) > 1 else []
+        except ValueError:
+            return []
+        return [range(step.query, step.query + step.call.shape[2]) for step in placed]
+
     def ids(
         self, layer: int, batch: int = 0, kind: str | None = None, beam_indices: Any = None
     ) -> tuple[list[int | None] | None, list[int | None] | None]:
@@ -329,7 +341,7 @@ class Capture:
             turns = [(call, item) for call in calls]
         else:
             most = max(call.shape[0] for call in self._calls())
-            turns = beams.follow(calls, beams.sequences(beam_indices), batch, most)
+            turns = beams.follow(calls, chains(beam_indices), batch, most)
         if step is None:
             return turns
         chosen = [turn for turn in turns if turn[0].step == as_index(step)]
