@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from . import colors, schemes
+from . import axes, colors, schemes
+from .axes import Axes, IntArray
 from .colors import Colors
 from .errors import ShapeError
 from .grids import ArrayGrid, Grid, LongGrid
@@ -39,11 +40,15 @@ class Options:
     padding: tuple[BoolGrid, BoolGrid | None] | None = None
     exclude_keys: tuple[int, ...] = ()
     query_offset: int = 0
+    positions: tuple[IntArray | None, IntArray | None] | None = None
+    """(keys, queries); None: the index, of rows from `query_offset` on."""
     not_yet: BoolGrid | None = None
     selection: Cell | None = None
     hover: Cell | None = None
     viewport: Window | None = None
     """None: everything."""
+    query_title: str = axes.QUERY
+    key_title: str = axes.KEY
 
 
 @dataclass(frozen=True)
@@ -61,11 +66,18 @@ class Checked:
     """The viewport, where `tile` is too coarse for it."""
     colors: Colors
     checks: tuple[str, ...]
+    axes: Axes
+    """What rows and columns are called, and their positions."""
 
     @property
     def rows(self) -> tuple[Token, ...]:
         """The tokens of the rows."""
         return self.tokens if self.queries is None else self.queries
+
+    @property
+    def one_axis(self) -> bool:
+        """Whether the rows are the keys: the same tokens in the same places."""
+        return self.queries is None and self.axes.queries is self.axes.keys
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -93,9 +105,10 @@ class Checked:
 
 GRID_INPUTS = ("tokens", "queries", "weights")
 _STATE_OPTIONS = ("mask", "causal", "padding", "query_offset", "not_yet")
+_AXIS_OPTIONS = ("positions", "query_title", "key_title")
 _COLOR_OPTIONS = ("scheme", "color_range", "color_scale", "clip_percentile", "exclude_keys")
 _PLACE_OPTIONS = ("selection", "hover", "viewport")
-INPUTS = (*GRID_INPUTS, *_STATE_OPTIONS, *_COLOR_OPTIONS, *_PLACE_OPTIONS)
+INPUTS = (*GRID_INPUTS, *_STATE_OPTIONS, *_AXIS_OPTIONS, *_COLOR_OPTIONS, *_PLACE_OPTIONS)
 
 
 _MOST_CELLS = 1 << 32
@@ -122,12 +135,29 @@ def check(before: Checked | None, changes: Mapping[str, Any]) -> Checked:
         _refuse_leftovers(options, changes, grid.shape)
 
     touched = set(changes)
+    if before is None or resized or not touched.isdisjoint((*_AXIS_OPTIONS, "query_offset")):
+        named = axes.resolve(
+            options.positions,
+            options.query_offset,
+            grid.shape[0],
+            options.query_title,
+            options.key_title,
+        )
+    else:
+        named = before.axes
     if isinstance(grid, LongGrid):
         _refuse_for_long(options)
-    elif before is None or not touched.isdisjoint((*GRID_INPUTS, *_STATE_OPTIONS)):
-        grid = replace(grid, states=_states(grid, options))
+    elif (
+        before is None
+        or not touched.isdisjoint((*GRID_INPUTS, *_STATE_OPTIONS))
+        or (options.causal and "positions" in touched)
+    ):
+        grid = replace(grid, states=_states(grid, options, named))
     kept = before if before is not None and grid is before.grid else None
-    found = kept.checks if kept else tuple(grid.checks(causal=options.causal))
+    if kept and named is kept.axes:
+        found = kept.checks
+    else:
+        found = tuple(grid.checks(causal=options.causal, axes=named))
     tile = kept.tile if kept else grid.tile()
     if kept and options.viewport == kept.options.viewport:
         detail = kept.detail
@@ -136,8 +166,8 @@ def check(before: Checked | None, changes: Mapping[str, Any]) -> Checked:
     if kept and touched <= {"selection", "hover"}:
         painted = kept.colors
     else:
-        painted = _paint(grid, detail or _crop(tile, options.viewport), options)
-    return Checked(tokens, queries, grid, options, tile, detail, painted, found)
+        painted = _paint(grid, detail or _crop(tile, options.viewport), options, named)
+    return Checked(tokens, queries, grid, options, tile, detail, painted, found, named)
 
 
 def _crop(tile: Tile, window: Window | None) -> Tile:
@@ -194,13 +224,14 @@ def _accept_grid(weights: Any, shape: tuple[int, int]) -> Grid:
     return ArrayGrid(values, missing, np.zeros(shape, dtype=np.uint8))
 
 
-def _states(grid: ArrayGrid, options: Options) -> StateGrid:
+def _states(grid: ArrayGrid, options: Options, named: Axes) -> StateGrid:
     return cell_states(
         grid.values,
         grid.missing,
         mask=options.mask,
         causal=options.causal,
-        query_offset=options.query_offset,
+        query_positions=named.queries,
+        key_positions=named.keys,
         padding=options.padding,
         not_yet=options.not_yet,
     )
@@ -219,7 +250,7 @@ def accept_options(
 ) -> dict[str, Any]:
     """The options among `changes` in their accepted form, for a grid of `shape`; raises if none."""
     accepted: dict[str, Any] = {}
-    for name in (*_STATE_OPTIONS, *_COLOR_OPTIONS, *_PLACE_OPTIONS):
+    for name in (*_STATE_OPTIONS, *_AXIS_OPTIONS, *_COLOR_OPTIONS, *_PLACE_OPTIONS):
         if name not in changes:
             continue
         given = changes[name]
@@ -231,7 +262,15 @@ def accept_options(
             case "padding":
                 value = None if given is None else _padding(given, shape, one_list=one_list)
             case "query_offset":
-                value = _whole(name, given, 0, 1 << 40)
+                value = _whole(name, given, 0, 1 << 31)
+            case "positions":
+                value = (
+                    None
+                    if given is None
+                    else axes.accept_positions(given, shape, one_list=one_list)
+                )
+            case "query_title" | "key_title":
+                value = axes.accept_title(name, given)
             case "exclude_keys":
                 value = _keys(given, shape[1])
             case "scheme":
@@ -259,12 +298,15 @@ def _refuse_leftovers(options: Options, changes: Mapping[str, Any], shape: tuple
                 f"{name}: the one set before has shape {kept.shape}, the grid is now {shape}; "
                 f"give a new one or {name}=None in the same update"
             )
-    if "padding" not in changes and options.padding is not None:
-        keys, queries = options.padding
-        if len(keys) != shape[1] or (queries is not None and len(queries) != shape[0]):
+    for name in ("padding", "positions"):
+        keys, queries = getattr(options, name) or (None, None)
+        if name not in changes and any(
+            along is not None and len(along) != length
+            for along, length in ((keys, shape[1]), (queries, shape[0]))
+        ):
             raise ShapeError(
-                f"padding: the one set before does not fit the grid of now {shape}; give a new "
-                "one or padding=None in the same update"
+                f"{name}: the one set before does not fit the grid of now {shape}; give a new "
+                f"one or {name}=None in the same update"
             )
     if "exclude_keys" not in changes and any(key >= shape[1] for key in options.exclude_keys):
         raise ShapeError(
@@ -273,7 +315,7 @@ def _refuse_leftovers(options: Options, changes: Mapping[str, Any], shape: tuple
         )
 
 
-def _paint(grid: Grid, shown: Tile, options: Options) -> Colors:
+def _paint(grid: Grid, shown: Tile, options: Options, named: Axes) -> Colors:
     cells = grid.cells(shown, options.exclude_keys)
     name = options.scheme
     if name is None:
@@ -286,7 +328,7 @@ def _paint(grid: Grid, shown: Tile, options: Options) -> Colors:
         scale=options.color_scale,
         color_range=options.color_range,
         clip_percentile=options.clip_percentile,
-        exclude_keys=options.exclude_keys,
+        excluded=[named.key(key) for key in options.exclude_keys],
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,18 +50,19 @@ def resolve(
     scale: str = "linear",
     color_range: tuple[float, float] | None = None,
     clip_percentile: float | None = None,
-    exclude_keys: tuple[int, ...] = (),
+    excluded: Sequence[str] = (),
 ) -> Colors:
     """The colours of the cells in view.
 
-    The range comes from the cells that count: plain weights outside `exclude_keys`; never padding,
-    cells that cannot be looked at, or NaN. `clip_percentile` (0 to 100) of the weights that are not
-    zero ends the range there. ValueError if the scale cannot show these weights.
+    The range comes from the cells that count: plain weights outside `cells.exclude`, which
+    `excluded` names for the legend; never padding, cells that cannot be looked at, or
+    NaN. `clip_percentile` (0 to 100) of the weights that are not zero ends the range there.
+    ValueError if the scale cannot show these weights.
     """
     counts = counted(cells.states)
     counts[:, list(cells.exclude)] = False
     in_range = np.append(cells.values[counts], cells.others)
-    notes = [f"key {key} is out of the scale" for key in exclude_keys]
+    notes = [f"{key} is out of the scale" for key in excluded]
     if scale == "row":
         return _by_row(in_range, scheme, notes)
     low, high = float(in_range.min(initial=0.0)), float(in_range.max(initial=0.0))

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import reading, tiles
+from .axes import Axes
 from .reading import Lean
 from .states import StateGrid, counted
 from .tiles import Tile, Window
@@ -90,9 +91,9 @@ class ArrayGrid:
         """One a row."""
         return reading.leans(self.values, self.states)
 
-    def checks(self, *, causal: bool) -> list[str]:
+    def checks(self, *, causal: bool, axes: Axes) -> list[str]:
         """Sentences on what looks wrong."""
-        return reading.checks(self.values, self.states, causal=causal)
+        return reading.checks(self.values, self.states, causal=causal, axes=axes)
 
     def largest_keys(self, query: int, count: int) -> tuple[NDArray[np.int64], FloatGrid]:
         """The largest weights of that row and their keys, in falling order."""
@@ -190,11 +191,11 @@ class LongGrid:
             )
         ]
 
-    def checks(self, *, causal: bool) -> list[str]:
+    def checks(self, *, causal: bool, axes: Axes) -> list[str]:
         """Sentences on what looks wrong."""
         if self.survey.read < 1:
             return []  # a first look is no ground to find fault on
-        return reading.check_long(self.survey.row_sums, self.survey.lean_weights)
+        return reading.check_long(self.survey.row_sums, self.survey.lean_weights, axes)
 
     def largest_keys(self, query: int, count: int) -> tuple[NDArray[np.int64], FloatGrid]:
         """The largest weights of that row and their keys, in falling order."""

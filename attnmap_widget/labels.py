@@ -212,11 +212,15 @@ def _code_point(char: str) -> str:
     return f"<U+{ord(char):04X}>"
 
 
-def to_wire(tokens: Sequence[object]) -> dict[str, Any]:
-    """As the front end's `Labels`; `raw` only where a token reads differently."""
+def to_wire(tokens: Sequence[object], positions: object = None) -> dict[str, Any]:
+    """As the front end's `Labels`; `raw` only where a token reads differently.
+
+    `positions` is what says where they stand, as it travels; None: their indices.
+    """
     shown = readable(tokens)
     raw = [
         text if text != label else None
         for text, label in zip(map(raw_text, tokens), shown, strict=True)
     ]
-    return {"labels": shown, "raw": raw if any(text is not None for text in raw) else None}
+    some = any(text is not None for text in raw)
+    return {"labels": shown, "raw": raw if some else None, "positions": positions}

@@ -10,7 +10,7 @@ import numpy as np
 import traitlets as t
 from numpy.typing import NDArray
 
-from . import labels, reading, tiles
+from . import axes, labels, reading, tiles
 from .checked import INPUTS, Cell, Checked, accept_options, check, refuse_unknown
 from .files.methods import FileMethods
 from .reading import Lean
@@ -86,7 +86,7 @@ class AttentionMap(FileMethods, anywidget.AnyWidget):
     _css = _asset("widget.css")
 
     tokens = _Input(help="The keys: a list, raw as given.").tag(
-        sync=True, to_json=lambda _, self: labels.to_wire(self._checked.tokens)
+        sync=True, to_json=lambda _, self: _keys_to_wire(self._checked)
     )
     queries = _Input(help="The rows: a list; the same as `tokens` if left out or None.").tag(
         sync=True, to_json=lambda _, self: _queries_to_wire(self._checked)
@@ -127,6 +127,12 @@ class AttentionMap(FileMethods, anywidget.AnyWidget):
     )
     exclude_keys = _Input(help="Key indices left out of the colour range.")
     query_offset = _Input(help="Position of row 0 in the sequence.")
+    positions = _Input(
+        help="Where the keys stand in the sequence (their indices, if None), rows too where "
+        "`queries` was left out; or a pair (keys, queries). Read-outs say it; `causal` goes by it."
+    )
+    query_title = _Input(help='What the rows are: "Query".').tag(sync=True)
+    key_title = _Input(help='What the columns are: "Key".').tag(sync=True)
     not_yet = _Input(help="bool (queries, keys), True = the key did not exist at that step.")
 
     _detail = t.Any(None).tag(
@@ -175,6 +181,8 @@ class AttentionMap(FileMethods, anywidget.AnyWidget):
             self._tell(old, new)
         if checked.grid is not before.grid and _same(old.get("weights"), new["weights"]):
             self.send_state("weights")  # other states of the same weights
+        if checked.axes is not before.axes:
+            self.send_state(["tokens", "queries"])  # their positions travel with them
 
     def _tell(self, old: dict[str, Any], new: dict[str, Any]) -> None:
         """Notify when all is in place, so that no observer sees half a change.
@@ -288,7 +296,7 @@ class AttentionMap(FileMethods, anywidget.AnyWidget):
             return "AttentionMap(closed)"
         queries, keys = self._checked.shape
         caption = f"{self.title!r}, " if self.title else ""
-        return f"AttentionMap({caption}{queries} queries × {keys} keys, {self.scheme})"
+        return f"AttentionMap({caption}{self._checked.axes.size(queries, keys)}, {self.scheme})"
 
     def __getattr__(self, name: str) -> Any:
         if name == "_checked":  # its last reference went with `close`
@@ -300,7 +308,7 @@ class AttentionMap(FileMethods, anywidget.AnyWidget):
         if self.comm is not None and self._own_layout:
             self.layout.close()
         super().close()
-        for name in ("tokens", "queries", "weights", "mask", "padding", "not_yet"):
+        for name in ("tokens", "queries", "weights", "mask", "padding", "positions", "not_yet"):
             self._trait_values.pop(name, None)
         self.__dict__.pop("_checked", None)
 
@@ -311,6 +319,11 @@ def _traits(checked: Checked) -> dict[str, Any]:
     keys_queries = checked.options.padding
     if keys_queries is not None and (checked.queries is None or keys_queries[1] is None):
         options["padding"] = keys_queries[0]
+    places = checked.options.positions
+    if places is not None and (
+        places[1] is places[0] or (checked.queries is not None and places[1] is None)
+    ):
+        options["positions"] = places[0]
     queries, keys = checked.shape
     return {
         **options,
@@ -330,8 +343,14 @@ def _pooled(tile: tiles.Tile) -> str:
     return f"{q1 - q0} × {k1 - k0} weights, each cell the largest of {rows} × {columns}"
 
 
+def _keys_to_wire(checked: Checked) -> dict[str, Any]:
+    return labels.to_wire(checked.tokens, axes.to_wire(checked.axes.keys))
+
+
 def _queries_to_wire(checked: Checked) -> dict[str, Any] | None:
-    return None if checked.queries is None else labels.to_wire(checked.queries)
+    if checked.one_axis:
+        return None
+    return labels.to_wire(checked.rows, axes.to_wire(checked.axes.queries))
 
 
 def _viewport_to_wire(checked: Checked) -> list[int] | None:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from .axes import PLAIN, Axes
 from .states import State, StateGrid, counted, leaks
 from .weights import FloatGrid
 
@@ -52,8 +53,37 @@ def largest_keys(
     return keys, values[keys]
 
 
-def checks(values: FloatGrid, states: StateGrid, *, causal: bool = False) -> list[str]:
-    """Sentences on what looks wrong with a (queries, keys) grid; empty when nothing does."""
+def checks(
+    values: FloatGrid, states: StateGrid, *, causal: bool = False, axes: Axes = PLAIN
+) -> list[str]:
+    """Sentences on what looks wrong with a (queries, keys) grid; empty when nothing does.
+
+    What is true of attention alone (rows sum to 1, no weight below 0) is asked of attention alone,
+    not where `axes` say that rows and columns are something else.
+    """
+    found = _check_attention(values, states) if axes.attention else []
+    leaked = leaks(values, states)
+    if leaked.any():
+        by_index = causal and axes.queries is None and axes.keys is None
+        where = "above the diagonal" if by_index else "where the query cannot look"
+        where = where if axes.attention else "in masked cells"
+        query, key = (int(i) for i in np.argwhere(leaked)[0])
+        found.append(
+            f"mass {where} {np.abs(values[leaked], dtype=np.float64).sum():.2f} in "
+            f"{_count(int(leaked.sum()), 'cell')}, first at {axes.query(query)}, {axes.key(key)}"
+        )
+    hopeless = np.flatnonzero((states == State.NO_VALID_KEY).any(axis=1))
+    if hopeless.size:
+        found.append(_without_key(hopeless, axes))
+    if axes.attention and _all_uniform(values, states):
+        found.append(
+            "all rows are uniform, as in a model that was not trained or whose weights were not "
+            "loaded"
+        )
+    return found
+
+
+def _check_attention(values: FloatGrid, states: StateGrid) -> list[str]:
     found = []
     weights = values[counted(states)]
     negative = weights[weights < 0]
@@ -62,24 +92,7 @@ def checks(values: FloatGrid, states: StateGrid, *, causal: bool = False) -> lis
             f"{_count(negative.size, 'weight')} below 0 (lowest {negative.min():.2f}): scores "
             "before softmax, or a difference?"
         )
-    found += _check_sums(values, states, negative=bool(negative.size))
-    leaked = leaks(values, states)
-    if leaked.any():
-        where = "above the diagonal" if causal else "where the query cannot look"
-        query, key = (int(i) for i in np.argwhere(leaked)[0])
-        found.append(
-            f"mass {where} {np.abs(values[leaked], dtype=np.float64).sum():.2f} in "
-            f"{_count(int(leaked.sum()), 'cell')}, first at query {query}, key {key}"
-        )
-    hopeless = np.flatnonzero((states == State.NO_VALID_KEY).any(axis=1))
-    if hopeless.size:
-        found.append(f"{_count(hopeless.size, 'row')} with no valid key (NaN): {_some(hopeless)}")
-    if _all_uniform(values, states):
-        found.append(
-            "all rows are uniform, as in a model that was not trained or whose weights were not "
-            "loaded"
-        )
-    return found
+    return found + _check_sums(values, states, negative=bool(negative.size))
 
 
 def _check_sums(values: FloatGrid, states: StateGrid, *, negative: bool) -> list[str]:
@@ -110,18 +123,18 @@ def _check_sums(values: FloatGrid, states: StateGrid, *, negative: bool) -> list
     return [f"{rows} sum to less than 1 ({spread}): a sink, dropout, or keys that are not shown?"]
 
 
-def check_long(sums: NDArray[np.float64], largest: FloatGrid) -> list[str]:
+def check_long(sums: NDArray[np.float64], largest: FloatGrid, axes: Axes = PLAIN) -> list[str]:
     """Sentences on a grid that is known by its rows: (queries,) sums and largest weights."""
     found = []
     hopeless = np.flatnonzero(np.isnan(largest))
     sums = sums[~np.isnan(largest)]
     off = np.abs(sums - 1) > _SUM_TOLERANCE
-    if off.any():
+    if axes.attention and off.any():
         spread = f"{sums[off].min():.2f} to {sums[off].max():.2f}"
         rows = f"{int(off.sum())} of {_count(sums.size, 'row')}"
         found.append(f"{rows} do not sum to 1 ({spread}): a sink, or keys that are not shown?")
     if hopeless.size:
-        found.append(f"{_count(hopeless.size, 'row')} with no valid key (NaN): {_some(hopeless)}")
+        found.append(_without_key(hopeless, axes))
     return found
 
 
@@ -177,6 +190,7 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def _some(indices: NDArray[np.intp], limit: int = 8) -> str:
-    shown = ", ".join(str(index) for index in indices[:limit])
-    return f"{shown}, …" if indices.size > limit else shown
+def _without_key(rows: NDArray[np.intp], axes: Axes, limit: int = 8) -> str:
+    shown = ", ".join(str(axes.query_at(int(row))) for row in rows[:limit])
+    more = ", …" if rows.size > limit else ""
+    return f"{_count(rows.size, 'row')} with {axes.no_key} (NaN): {shown}{more}"

@@ -7,6 +7,7 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
+from .axes import IntArray
 from .weights import BoolGrid, FloatGrid
 
 StateGrid = NDArray[np.uint8]
@@ -34,20 +35,28 @@ def cell_states(
     *,
     mask: BoolGrid | None = None,
     causal: bool = False,
-    query_offset: int = 0,
+    query_positions: IntArray | None = None,
+    key_positions: IntArray | None = None,
     padding: tuple[BoolGrid, BoolGrid | None] | None = None,
     not_yet: BoolGrid | None = None,
 ) -> StateGrid:
     """The `State` of every cell of a (queries, keys) grid, as uint8.
 
     `mask` and `not_yet` are (queries, keys); `padding` is (keys,) with, where rows can be padding
-    too, (queries,). With `causal`, a query at position `query_offset + row` sees keys up to there.
+    too, (queries,). With `causal`, a query sees the keys whose position is not after its own; a
+    position that is not given is the index.
     """
     states = np.zeros(values.shape, dtype=np.uint8)
     nan = np.isnan(values)
     states[values == 0] = State.ZERO
     states[nan] = State.EMPTY
-    forbidden = forbidden_cells(values.shape, mask=mask, causal=causal, query_offset=query_offset)
+    forbidden = forbidden_cells(
+        values.shape,
+        mask=mask,
+        causal=causal,
+        query_positions=query_positions,
+        key_positions=key_positions,
+    )
     may_look = ~forbidden if forbidden is not None else np.ones(values.shape, dtype=bool)
     # All that such a row may look at is NaN, and NaN is what was given: its softmax had no key.
     computed = nan & ~missing
@@ -70,15 +79,21 @@ def cell_states(
 
 
 def forbidden_cells(
-    shape: tuple[int, ...], *, mask: BoolGrid | None, causal: bool, query_offset: int
+    shape: tuple[int, ...],
+    *,
+    mask: BoolGrid | None,
+    causal: bool,
+    query_positions: IntArray | None,
+    key_positions: IntArray | None,
 ) -> BoolGrid | None:
     """(queries, keys), True where the query may not look at the key; None if it may everywhere."""
     if mask is None and not causal:
         return None
     forbidden = np.zeros(shape, dtype=bool) if mask is None else ~mask
     if causal:
-        positions = np.arange(shape[0])[:, None] + query_offset
-        forbidden = forbidden | (np.arange(shape[1])[None, :] > positions)
+        queries = np.arange(shape[0]) if query_positions is None else query_positions
+        keys = np.arange(shape[1]) if key_positions is None else key_positions
+        forbidden = forbidden | (keys[None, :] > queries[:, None])
     return forbidden
 
 

@@ -59,8 +59,8 @@ def plot(figure: Figure, ax: Any = None, *, legend: bool = True) -> Any:
     ax.tick_params(axis="x", rotation=40)
     for text in ax.get_xticklabels():
         text.set(ha="right", rotation_mode="anchor")
-    ax.set_xlabel("Key")
-    ax.set_ylabel("Query")
+    ax.set_xlabel(figure.checked.axes.key_title, parse_math=False)
+    ax.set_ylabel(figure.checked.axes.query_title, parse_math=False)
     if figure.title:
         ax.set_title(figure.title, parse_math=False)
     patches = _states(ax, figure, theme.pattern, solid) if hatched else []

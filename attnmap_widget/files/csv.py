@@ -15,12 +15,15 @@ def to_csv(figure: Figure) -> str:
     """The whole grid as CSV, tokens raw as given, cells without a weight empty.
 
     Weights have as many digits as bring back the same float32. Line ends and quotes are those of
-    RFC 4180, so tokens may hold commas, quotes and line breaks.
+    RFC 4180, so tokens may hold commas, quotes and line breaks. The first field names the axes
+    where they have names of their own.
     """
     checked = figure.checked
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\r\n")
-    writer.writerow(["", *map(labels.raw_text, checked.tokens)])
+    axes = checked.axes
+    corner = "" if axes.attention else f"{axes.query_title} × {axes.key_title}"
+    writer.writerow([corner, *map(labels.raw_text, checked.tokens)])
     for query, row in zip(checked.rows, checked.values, strict=True):
         cells = ["" if np.isnan(weight) else _digits(weight) for weight in row]
         writer.writerow([labels.raw_text(query), *cells])

@@ -10,7 +10,6 @@ from ..checked import Checked
 from ..states import StateGrid
 from ..tiles import Tile, Window, pooled
 from ..weights import FloatGrid
-from .numbers import count
 
 Rgb = tuple[int, int, int]
 
@@ -61,11 +60,15 @@ class Figure:
         """12 queries × 12 keys; where that is not all, which of them and how many per cell."""
         tile = self.tile
         (queries, keys), (rows, columns), (q0, q1, k0, k1) = tile.size, tile.bin, tile.window
-        text = f"{count(queries, 'query', 'queries')} × {count(keys, 'key')}"
+        axes = self.checked.axes
+        text = axes.size(queries, keys)
         if rows * columns > 1:
             text += f", {rows} × {columns} per cell"
         if q1 - q0 < queries or k1 - k0 < keys:
-            text += f", in view {q0}–{q1 - 1} × {k0}–{k1 - 1}"
+            text += (
+                f", in view {axes.query_at(q0)}–{axes.query_at(q1 - 1)}"
+                f" × {axes.key_at(k0)}–{axes.key_at(k1 - 1)}"
+            )
         return text
 
     @property

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from .. import labels
+from .. import axes, labels
+from ..axes import IntArray
 from ..tiles import Tile
 from ..tokens import Token
 from ..weights import FloatGrid
@@ -28,7 +29,7 @@ class PageData:
     error: float = 0.0
     """By how much a weight may be off."""
     _buffers: dict[bytes, int] = field(default_factory=dict)
-    _labels: dict[tuple[Token, ...], int] = field(default_factory=dict)
+    _labels: dict[tuple[tuple[Token, ...], int | None], int] = field(default_factory=dict)
 
     def add(self, figure: Figure, choice: tuple[str, str] | None = None) -> None:
         """Add a map; `choice` is what the menus for layer and head say."""
@@ -46,7 +47,7 @@ class PageData:
         maps = [{**entry, "state": state} for entry, state in zip(self.maps, own, strict=True)]
         data = {
             "buffers": [base64.b64encode(buffer).decode("ascii") for buffer in self._buffers],
-            "labels": [labels.to_wire(tokens) for tokens in self._labels],
+            "labels": [labels.to_wire(*named) for named in self._labels],
             "shared": shared,
             "maps": maps,
             "first": first,
@@ -62,11 +63,12 @@ class PageData:
         whole = checked.grid.tile()
         detail = options.viewport is not None and whole.at is not None
         colors = checked.colors.to_wire()
+        named = checked.axes
         return {
-            "tokens": self._number(self._labels, checked.tokens),
-            "queries": None
-            if checked.queries is None
-            else self._number(self._labels, checked.queries),
+            "tokens": self._named(checked.tokens, named.keys),
+            "queries": None if checked.one_axis else self._named(checked.rows, named.queries),
+            "query_title": named.query_title,
+            "key_title": named.key_title,
             "weights": self._tile(whole),
             "scheme": checked.colors.scheme.name,
             "show_values": figure.show_values,
@@ -81,6 +83,11 @@ class PageData:
             "_colors": {**colors, "ramp": self._number(self._buffers, colors["ramp"])},
             "_checks": list(checked.checks),
         }
+
+    def _named(self, tokens: tuple[Token, ...], positions: IntArray | None) -> int:
+        places = axes.to_wire(positions)
+        stored = None if places is None else self._number(self._buffers, places)
+        return self._number(self._labels, (tokens, stored))
 
     def _tile(self, tile: Tile) -> dict[str, Any]:
         wire = tile.to_wire()

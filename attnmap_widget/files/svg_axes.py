@@ -32,8 +32,8 @@ def draw(scene: Scene) -> tuple[str, str]:
     cell = figure.checked.options.selection if figure.pinned else None
     font, plot = layout.font, layout.plot
     middle = plot.height / 2
-    query = _title("Query", layout.rows.stride, font)
-    key = _title("Key", layout.columns.stride, font)
+    query = _title(figure.checked.axes.query_title, layout.rows.stride, font)
+    key = _title(figure.checked.axes.key_title, layout.columns.stride, font)
     key_top = plot.height + 6 + layout.columns.height + 4
     rows = [
         _wrap(query, f"translate({xml.number(font * 0.9)} {xml.number(middle)}) rotate(-90)"),
@@ -52,6 +52,7 @@ def _wrap(inner: str, transform: str) -> str:
 
 
 def _title(title: str, stride: int, font: float) -> str:
+    title = xml.text(title)
     if stride == 1:
         return title
     return f"{title} " + xml.tag("tspan", numbers.every_nth(stride), font_size=font * 0.85)

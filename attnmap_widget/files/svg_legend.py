@@ -13,7 +13,7 @@ from .layout import Layout
 from .scene import Scene
 from .svg_axes import label
 from .svg_cells import empty_look, value_font
-from .words import LEAK_WORDS, STATE_WORDS
+from .words import leak_words, state_words
 
 _RAMP = 12.0
 _LENGTH = 120.0
@@ -52,11 +52,13 @@ def occurring(figure: Figure) -> list[tuple[State | None, str]]:
     leaking = int(leaks(tile.values, tile.states).sum())
     found: list[tuple[State | None, str]] = [
         (state, words)
-        for state, words in STATE_WORDS.items()
+        for state, words in state_words(figure.checked.axes).items()
         if int((tile.states == state).sum()) > (leaking if state == State.CANNOT_LOOK else 0)
     ]
     if leaking:
-        found.append((None, f"{LEAK_WORDS} ({numbers.count(leaking, 'cell')})"))
+        found.append(
+            (None, f"{leak_words(figure.checked.axes)} ({numbers.count(leaking, 'cell')})")
+        )
     return found
 
 

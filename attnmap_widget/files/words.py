@@ -1,4 +1,4 @@
-"""What a pinned cell says, in the front end's words (js/src/readout.ts, patterns.ts)."""
+"""What a pinned cell says, in the front end's words (js/src/readout.ts, words.ts)."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .. import labels
+from ..axes import Axes
 from ..checked import Cell
 from ..grids import LongGrid
 from ..states import State, StateGrid, counted, leaks
@@ -16,15 +17,21 @@ from ..weights import FloatGrid
 from . import numbers
 from .figure import Figure
 
-STATE_WORDS = {
-    State.EMPTY: "empty (no weight given)",
-    State.CANNOT_LOOK: "cannot look",
-    State.NO_VALID_KEY: "no valid key",
-    State.PADDING: "padding",
-    State.NOT_YET: "not yet",
-}
-"""In the order of the legend."""
-LEAK_WORDS = "weight where it cannot look"
+
+def state_words(axes: Axes) -> dict[State, str]:
+    """What each state is called, in the order of the legend."""
+    return {
+        State.EMPTY: "empty (no weight given)",
+        State.CANNOT_LOOK: "cannot look" if axes.attention else "masked",
+        State.NO_VALID_KEY: axes.no_key,
+        State.PADDING: "padding",
+        State.NOT_YET: "not yet",
+    }
+
+
+def leak_words(axes: Axes) -> str:
+    """What a weight is called that is where none may be."""
+    return "weight where it cannot look" if axes.attention else "weight where masked"
 
 
 @dataclass(frozen=True)
@@ -36,36 +43,45 @@ class Piece:
 
 
 def sentence(figure: Figure, cell: Cell) -> list[Piece]:
-    """The pinned cell in words: it (9) looks at trophy (1) 0.41 · 1st of 10 in its row."""
+    """The pinned cell in words: it (9) looks at trophy (1) 0.41 · 1st of 10 in its row.
+
+    Where the axes have names of their own: Token it (9) → Expert 3 (3) 0.41.
+    """
     weight, notes = _reading(figure, cell)
     query, key = cell
-    pieces = _name(query, figure.queries[query], figure.checked.rows[query])
-    pieces.append(Piece(" → " if weight is None else " looks at "))
-    pieces += _name(key, figure.keys[key], figure.checked.tokens[key])
+    axes, checked = figure.checked.axes, figure.checked
+    looks = axes.attention and weight is not None
+    of_query, of_key = ("", "") if axes.attention else (axes.query_title, axes.key_title)
+    pieces = _name(of_query, axes.query_at(query), figure.queries[query], checked.rows[query])
+    pieces.append(Piece(" looks at " if looks else " → "))
+    pieces += _name(of_key, axes.key_at(key), figure.keys[key], checked.tokens[key])
     if weight is not None:
         pieces.append(Piece(f" {numbers.weight(weight)}", "strong"))
     return pieces + [Piece(f" · {note}", "muted") for note in notes]
 
 
-def _name(index: int, label: str, token: Token) -> list[Piece]:
+def _name(title: str, position: int, label: str, token: Token) -> list[Piece]:
+    named = [Piece(f"{title} ", "muted")] if title else []
     raw = labels.raw_text(token)
     given = [Piece(f" “{raw}”", "muted")] if raw != label else []
-    return [Piece(label, "token"), *given, Piece(f" ({index})", "muted")]
+    return [*named, Piece(label, "token"), *given, Piece(f" ({position})", "muted")]
 
 
 def _reading(figure: Figure, cell: Cell) -> tuple[float | None, list[str]]:
     """The weight, None where there is none to show, and what else there is to say."""
     query, key = cell
+    axes = figure.checked.axes
+    named = state_words(axes)
     row, states = _line(figure, (query, query + 1, 0, figure.checked.shape[1]))
     weight, state = float(row[key]), State(int(states[key]))
     leaking = leaks(row, states)
     there = counted(states) | leaking
     if leaking[key]:
-        words = [LEAK_WORDS]
+        words = [leak_words(axes)]
     elif state == State.PADDING:
         words = [_padding_side(figure, cell, states)]
     else:
-        words = [STATE_WORDS[state]] if state in STATE_WORDS else []
+        words = [named[state]] if state in named else []
     if not there[key]:
         shown = state == State.PADDING and not np.isnan(weight)
         return (weight if shown else None), words
@@ -95,4 +111,7 @@ def _padding_side(figure: Figure, cell: Cell, row: StateGrid) -> str:
     query, key = not counted(row).any(), not counted(column).any()
     if query == key:
         return "padding"
-    return "padding query" if query else "padding key"
+    axes = figure.checked.axes
+    if axes.attention:
+        return "padding query" if query else "padding key"
+    return f"padding {axes.query_title if query else axes.key_title}"

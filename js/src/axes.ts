@@ -13,10 +13,11 @@ import type { Cell, Labels } from "./model";
 import { everyNth } from "./numbers";
 import { nameOf } from "./readout";
 import { element, type View } from "./view";
+import type { Titles } from "./words";
 
 export interface Axes {
 	/** after the layout or the labels have changed */
-	draw(layout: Layout, queries: Labels, keys: Labels): void;
+	draw(layout: Layout, queries: Labels, keys: Labels, titles: Titles): void;
 	/** the cells whose labels are bold */
 	emphasize(cells: readonly Cell[]): void;
 }
@@ -25,7 +26,7 @@ export function createAxes(view: View, measure: Measure): Axes {
 	const rows = createSide(view.rowLabels, "row", measure);
 	const columns = createSide(view.columnLabels, "column", measure);
 	return {
-		draw(layout, queries, keys) {
+		draw(layout, queries, keys, titles) {
 			const slanted = layout.columns.slanted;
 			view.columnLabels.dataset.slanted = String(slanted);
 			const spacing = labelSpacing(layout.rows, false);
@@ -40,8 +41,8 @@ export function createAxes(view: View, measure: Measure): Axes {
 				it.textContent = elide(nameOf(keys, index).label, room, measure);
 				it.style.left = `${centreOf(layout.columns, index)}px`;
 			});
-			caption(view.queryTitle, "Query", layout.rows.stride);
-			caption(view.keyTitle, "Key", layout.columns.stride);
+			caption(view.queryTitle, titles.query, layout.rows.stride);
+			caption(view.keyTitle, titles.key, layout.columns.stride);
 		},
 		emphasize(cells) {
 			rows.emphasize(cells.map((cell) => cell[0]));

@@ -1,10 +1,10 @@
 /** Puts the parts of the figure where the layout says. */
 
 import type { Layout } from "./layout";
-import type { Window } from "./model";
-import { count } from "./numbers";
+import { positionAt, type Window } from "./model";
 import { type Scene, topLayer } from "./scene";
 import { place, type View } from "./view";
+import { sizeWords } from "./words";
 
 export function placeFigure(view: View, layout: Layout, font: number): void {
 	const { left, top, plot, columns } = layout;
@@ -34,10 +34,14 @@ export function describeGrid(
 	const { tile } = topLayer(scene);
 	const [queries, keys] = tile.size;
 	const [rows, columns] = tile.bin;
-	const size = `${count(queries, "query", "queries")} × ${count(keys, "key")}`;
+	const size = sizeWords(scene.titles, queries, keys);
+	const row = (index: number) => positionAt(scene.queries, index);
+	const column = (index: number) => positionAt(scene.keys, index);
 	const bins = rows > 1 || columns > 1 ? `, ${rows} × ${columns} per cell` : "";
 	const part = q1 - q0 < queries || k1 - k0 < keys;
-	const inView = part ? `, in view ${q0}–${q1 - 1} × ${k0}–${k1 - 1}` : "";
+	const inView = part
+		? `, in view ${row(q0)}–${row(q1 - 1)} × ${column(k0)}–${column(k1 - 1)}`
+		: "";
 	view.title.textContent = title;
 	view.title.hidden = title === "";
 	view.size.textContent = size + bins + inView;

@@ -4,10 +4,11 @@ import { hasPatterns, strokeOrFill, WARNING } from "./canvas";
 import { css, DIMMED, unpack } from "./color";
 import { State, type WireColors } from "./model";
 import { count, formatTick } from "./numbers";
-import { flatsOf, LEAK_WORDS, STATE_WORDS } from "./patterns";
+import { flatsOf } from "./patterns";
 import { type Scene, topLayer } from "./scene";
 import type { Survey } from "./tile";
 import { element } from "./view";
+import { leakWords, stateWords } from "./words";
 
 /** `more` is said after the scale's own notes. */
 export function drawLegend(into: HTMLElement, scene: Scene, more: readonly string[]): void {
@@ -20,10 +21,10 @@ export function drawLegend(into: HTMLElement, scene: Scene, more: readonly strin
 		ramp(scene),
 		element("div", "legend-ticks", {}, ticks(colors)),
 	]);
-	const states = [...STATE_WORDS].filter(([state]) => occurs(survey, state));
+	const states = [...stateWords(scene.titles)].filter(([state]) => occurs(survey, state));
 	const rows = states.map(([state, words]) => entry(words, state, swatch(scene, state)));
 	if (survey.leaks > 0) {
-		const words = `${LEAK_WORDS} (${count(survey.leaks, "cell")})`;
+		const words = `${leakWords(scene.titles)} (${count(survey.leaks, "cell")})`;
 		rows.push(entry(words, "leak", swatch(scene, null)));
 	}
 	const notes = [...colors.notes, ...more].map((text) => element("p", "legend-note", {}, [text]));

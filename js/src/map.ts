@@ -99,6 +99,7 @@ export function createMap(host: HTMLElement, model: Model, signal: AbortSignal):
 		if (!stale.layout && !stale.paint && !stale.view) return;
 		const keys = model.get("tokens");
 		const queries = model.get("queries") ?? keys;
+		const titles = { query: model.get("query_title"), key: model.get("key_title") };
 		if (stale.layout || whole === null) {
 			const style = getComputedStyle(root);
 			font = Number.parseFloat(style.fontSize) || 13;
@@ -114,10 +115,10 @@ export function createMap(host: HTMLElement, model: Model, signal: AbortSignal):
 		const layout = camera.zoomed() ? layoutView(whole, inView, font) : whole;
 		const palette = !stale.paint && scene ? scene.palette : paletteOf(colors, theme.dark);
 		const drawn = tiles.layers(layout.plot, inView);
-		scene = { ...drawn, view: inView, queries, keys, colors, palette, theme, layout };
+		scene = { ...drawn, view: inView, queries, keys, titles, colors, palette, theme, layout };
 		if (stale.layout || stale.view) {
 			placeFigure(view, layout, font);
-			axes.draw(layout, queries, keys);
+			axes.draw(layout, queries, keys, titles);
 		}
 		paint(scene);
 		if (stale.layout || stale.paint) explain(scene);
@@ -149,10 +150,11 @@ export function createMap(host: HTMLElement, model: Model, signal: AbortSignal):
 		const { tile } = baseLayer(current);
 		const [queries, keys] = tile.size;
 		const readable = !isPooled(tile) && Math.max(queries, keys) <= STRIP_LIMIT;
-		top.offer(keys > LIMITS.valueColumns);
+		top.offer(keys > LIMITS.valueColumns, current.titles);
 		strip.draw({
 			queries: current.queries,
 			keys: current.keys,
+			titles: current.titles,
 			size: readable ? [queries, keys] : null,
 			shade: (spot) => colorAt(current, spot),
 		});
@@ -186,7 +188,7 @@ export function createMap(host: HTMLElement, model: Model, signal: AbortSignal):
 		run();
 	}
 	react(["weights", "viewport", "_detail"], () => invalidate({ tile: true }));
-	react(["tokens", "queries"], () => {
+	react(["tokens", "queries", "query_title", "key_title"], () => {
 		navigation.forget();
 		relayout();
 	});

@@ -22,6 +22,8 @@ export type Bytes = DataView | ArrayBuffer | Uint8Array;
 export interface Labels {
 	labels: string[];
 	raw: (string | null)[] | null;
+	/** uint32 little-endian: where each stands in the sequence; null: at its index */
+	positions: Bytes | null;
 }
 
 /** One window of the grid. `bin` > 1 in a direction means max-pooled cells. */
@@ -69,8 +71,11 @@ export interface TopKeys {
 /** The synced traits. */
 export interface State {
 	tokens: Labels;
-	/** null: the same as tokens */
+	/** null: the same as tokens, in the same places */
 	queries: Labels | null;
+	/** what the rows and the columns are: "Query", "Key" */
+	query_title: string;
+	key_title: string;
 	weights: WireTile;
 	scheme: string;
 	show_values: boolean | null;
@@ -112,6 +117,13 @@ export interface Tile {
 	weights: Float32Array;
 	states: Uint8Array | null;
 	at: Uint32Array | null;
+}
+
+/** Where that token stands, for reading; what identifies it is the index. */
+export function positionAt({ positions }: Labels, index: number): number {
+	if (positions === null) return index;
+	const { buffer, byteOffset } = bytesOf(positions);
+	return new DataView(buffer, byteOffset).getUint32(4 * index, true);
 }
 
 /** The bytes themselves, without a copy, wherever they start in their buffer. */

@@ -42,7 +42,7 @@ export function drawOverlay(
 	place(view.pin, pinned && atLeast(pinned, SEEN));
 
 	// The ARIA cell stays in the tree, or a screen reader loses its place.
-	const reading = readCell(tile, scene.queries, scene.keys, current);
+	const reading = readCell(tile, scene.queries, scene.keys, scene.titles, current);
 	place(view.cell, atLeast(rect ?? { x: 0, y: 0, width: SEEN, height: SEEN }, SEEN));
 	view.cell.classList.toggle("attnmap-idle", rect === null);
 	describe(view, reading, spot !== null && sameCell(locate(tile, selection), spot));

@@ -20,6 +20,9 @@ type StoredTile = Omit<WireTile, "data" | "states" | "at"> & {
 	quantized: Quantized | null;
 };
 
+/** `positions` is a number of `PageData.buffers`. */
+type StoredLabels = Omit<Labels, "positions"> & { positions: number | null };
+
 export interface StoredState
 	extends Omit<State, "tokens" | "queries" | "weights" | "_detail" | "_colors" | "hover"> {
 	/** numbers of `PageData.labels` */
@@ -45,7 +48,7 @@ interface StoredMap {
 export interface PageData {
 	/** base64 */
 	buffers: string[];
-	labels: Labels[];
+	labels: StoredLabels[];
 	/** what is the same in all maps; each of them has the rest */
 	shared: PartOfState;
 	maps: StoredMap[];
@@ -68,6 +71,9 @@ export function dequantize(codes: Uint8Array, { zero, step }: Quantized): ArrayB
 	return weights.buffer;
 }
 
+/** Labels of several maps are one object, so that changing heads leaves them as they are. */
+const decoded = new WeakMap<StoredLabels, Labels>();
+
 /** The traits of one map, as a host would hand them over. Only what is looked at is decoded. */
 export function stateOf(data: PageData, map: StoredMap): State {
 	const state = {
@@ -77,7 +83,15 @@ export function stateOf(data: PageData, map: StoredMap): State {
 		_colors: { ...data.shared._colors, ...map.state._colors },
 	} as StoredState;
 	const buffer = (index: number) => fromBase64(data.buffers[index] ?? "");
-	const labels = (index: number) => data.labels[index] ?? { labels: [], raw: null };
+	const labels = (index: number): Labels => {
+		const stored = data.labels[index] as StoredLabels;
+		const known = decoded.get(stored);
+		if (known) return known;
+		const positions = stored.positions === null ? null : buffer(stored.positions);
+		const made = { ...stored, positions };
+		decoded.set(stored, made);
+		return made;
+	};
 	const wire = ({ quantized, ...tile }: StoredTile): WireTile => {
 		const data = buffer(tile.data);
 		return {

@@ -3,17 +3,6 @@
 import { type Flats, pack, type Rgb } from "./color";
 import { State } from "./model";
 
-/** In the order of the legend, with the words that read-outs use too. */
-export const STATE_WORDS: ReadonlyMap<number, string> = new Map([
-	[State.empty, "empty (no weight given)"],
-	[State.cannotLook, "cannot look"],
-	[State.noValidKey, "no valid key"],
-	[State.padding, "padding"],
-	[State.notYet, "not yet"],
-]);
-
-export const LEAK_WORDS = "weight where it cannot look";
-
 interface Look {
 	/** side of the repeated square in CSS pixels */
 	side: number;

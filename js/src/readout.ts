@@ -1,8 +1,7 @@
 /** What a cell says: a reading is worked out once, then written, tipped or spoken. */
 
-import { type Cell, type Labels, State, sameCell, type Tile } from "./model";
+import { type Cell, type Labels, positionAt, State, sameCell, type Tile } from "./model";
 import { formatWeight, ordinal } from "./numbers";
-import { LEAK_WORDS, STATE_WORDS } from "./patterns";
 import {
 	cellAt,
 	counts,
@@ -15,9 +14,11 @@ import {
 	stateAt,
 	weightAt,
 } from "./tile";
+import { inside, isAttention, leakWords, stateWords, type Titles } from "./words";
 
 export interface Name {
-	index: number;
+	/** where it stands in the sequence */
+	position: number;
 	label: string;
 	/** the token as given, where the label reads differently */
 	raw: string | null;
@@ -25,6 +26,7 @@ export interface Name {
 
 export interface Reading {
 	cell: Cell;
+	titles: Titles;
 	query: Name;
 	key: Name;
 	/** NaN: there is none */
@@ -45,7 +47,7 @@ export const LARGE_HINT =
 export function nameOf(labels: Labels, index: number): Name {
 	const label = labels.labels[index] ?? String(index);
 	const raw = labels.raw?.[index] ?? null;
-	return { index, label, raw: raw === label ? null : raw };
+	return { position: positionAt(labels, index), label, raw: raw === label ? null : raw };
 }
 
 /** Null where there is no such cell in the grid. */
@@ -53,12 +55,14 @@ export function readCell(
 	tile: Tile,
 	queries: Labels,
 	keys: Labels,
+	titles: Titles,
 	cell: Cell | null,
 ): Reading | null {
 	if (cell === null) return null;
 	const [query, key] = cell;
 	if (query < 0 || key < 0 || query >= tile.size[0] || key >= tile.size[1]) return null;
-	const names = { cell, query: nameOf(queries, query), key: nameOf(keys, key), away: false };
+	const places = { query: nameOf(queries, query), key: nameOf(keys, key) };
+	const names = { cell, titles, ...places, away: false };
 	const spot = locate(tile, cell);
 	if (spot === null) return { ...names, weight: Number.NaN, words: null, notes: [] };
 
@@ -66,20 +70,24 @@ export function readCell(
 	const bin = isPooled(tile) ? `${tile.bin[0]} × ${tile.bin[1]} cells` : "";
 	const top = cellAt(tile, spot);
 	if (bin && !sameCell(top, cell)) {
-		const words = `among ${bin}, largest ${formatWeight(weight)} at (${top.join(", ")})`;
+		const at = `${positionAt(queries, top[0])}, ${positionAt(keys, top[1])}`;
+		const words = `among ${bin}, largest ${formatWeight(weight)} at (${at})`;
 		return { ...names, weight: Number.NaN, words, notes: [] };
 	}
 	const counted = counts(tile, spot);
 	const shown = counted || stateAt(tile, spot) === State.padding ? weight : Number.NaN;
 	const row = counted ? rowNotes(tile, spot[0], weight) : [];
 	const notes = bin ? [`largest of ${bin}`] : row;
-	return { ...names, weight: shown, words: wordsOf(tile, spot, weight), notes };
+	return { ...names, weight: shown, words: wordsOf(tile, titles, spot, weight), notes };
 }
 
-function wordsOf(tile: Tile, spot: Spot, weight: number): string | null {
+function wordsOf(tile: Tile, titles: Titles, spot: Spot, weight: number): string | null {
 	const state = stateAt(tile, spot);
-	if (isLeak(state, weight)) return LEAK_WORDS;
-	return state === State.padding ? paddingSide(tile, spot) : (STATE_WORDS.get(state) ?? null);
+	if (isLeak(state, weight)) return leakWords(titles);
+	if (state !== State.padding) return stateWords(titles).get(state) ?? null;
+	const side = paddingSide(tile, spot);
+	if (side === null) return "padding";
+	return `padding ${side === "query" ? inside(titles.query, "Query") : inside(titles.key, "Key")}`;
 }
 
 /** Rank among the weights of the row, equals sharing it, and the row's sum as Python gives it. */
@@ -104,18 +112,24 @@ interface Piece {
 	kind: "strong" | "muted" | "plain" | "token";
 }
 
-function tokenPieces(name: Name): Piece[] {
+function tokenPieces(title: string, name: Name): Piece[] {
 	const pieces: Piece[] = [{ text: name.label, kind: "token" }];
+	if (title) pieces.unshift({ text: `${title} `, kind: "muted" });
 	if (name.raw !== null) pieces.push({ text: ` “${name.raw}”`, kind: "muted" });
-	return [...pieces, { text: ` (${name.index})`, kind: "muted" }];
+	return [...pieces, { text: ` (${name.position})`, kind: "muted" }];
 }
 
-/** "it (9) looks at trophy (1) 0.41 · 1st of 10 in its row · row sums to 1.00" */
+/**
+ * "it (9) looks at trophy (1) 0.41 · 1st of 10 in its row · row sums to 1.00"; where the axes have
+ * names of their own, "Token it (9) → Expert 3 (3) 0.41 · …"
+ */
 export function sentence(reading: Reading): Piece[] {
 	const weighted = !Number.isNaN(reading.weight);
-	const pieces = tokenPieces(reading.query);
-	pieces.push({ text: weighted ? " looks at " : " → ", kind: "plain" });
-	pieces.push(...tokenPieces(reading.key));
+	const attention = isAttention(reading.titles);
+	const { query, key } = attention ? { query: "", key: "" } : reading.titles;
+	const pieces = tokenPieces(query, reading.query);
+	pieces.push({ text: weighted && attention ? " looks at " : " → ", kind: "plain" });
+	pieces.push(...tokenPieces(key, reading.key));
 	if (weighted) pieces.push({ text: ` ${formatWeight(reading.weight)}`, kind: "strong" });
 	const rest = reading.words === null ? reading.notes : [reading.words, ...reading.notes];
 	for (const note of rest) pieces.push({ text: ` · ${note}`, kind: "muted" });
@@ -126,8 +140,9 @@ export function sentence(reading: Reading): Piece[] {
 export function spoken(reading: Reading): string {
 	const value = Number.isNaN(reading.weight) ? "" : formatWeight(reading.weight);
 	const said = [value, reading.words ?? ""].filter(Boolean).join(", ");
-	const { query, key } = reading;
-	return `${query.label} (${query.index}) → ${key.label} (${key.index}): ${said}`;
+	const { query, key, titles } = reading;
+	const [a, b] = isAttention(titles) ? ["", ""] : [`${titles.query} `, `${titles.key} `];
+	return `${a}${query.label} (${query.position}) → ${b}${key.label} (${key.position}): ${said}`;
 }
 
 /** Writes pieces of text; whatever a token holds, it stays text. */

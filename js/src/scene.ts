@@ -6,6 +6,7 @@ import type { Layout } from "./layout";
 import type { Cell, Labels, Tile, Window, WireColors } from "./model";
 import type { Theme } from "./theme";
 import { cellAt, counts, largest, locate, type Spot, type Survey, weightAt } from "./tile";
+import type { Titles } from "./words";
 
 /** A tile as it lies in the view. */
 export interface Layer {
@@ -23,6 +24,7 @@ export interface Scene {
 	known: readonly Layer[];
 	queries: Labels;
 	keys: Labels;
+	titles: Titles;
 	colors: WireColors;
 	palette: Palette;
 	theme: Theme;

@@ -9,10 +9,12 @@ import type { Labels } from "./model";
 import { nameOf } from "./readout";
 import type { Spot } from "./tile";
 import { element } from "./view";
+import type { Titles } from "./words";
 
 export interface StripInput {
 	queries: Labels;
 	keys: Labels;
+	titles: Titles;
 	/** queries and keys; null: too many to read along */
 	size: readonly [number, number] | null;
 	/** what the map shows for a cell; null where it has no colour */
@@ -59,8 +61,8 @@ export function createStrip(details: HTMLDetailsElement, signal: AbortSignal): S
 	const shade = () => {
 		if (!details.open || input?.size == null) return;
 		if (!built) {
-			build("query", "Query", input.queries, input.size[0]);
-			build("key", "Key", input.keys, input.size[1]);
+			build("query", input.titles.query, input.queries, input.size[0]);
+			build("key", input.titles.key, input.keys, input.size[1]);
 			built = true;
 		}
 		const fallback: Target | null = followed === null ? null : { side: "query", index: followed };
@@ -109,6 +111,8 @@ export function createStrip(details: HTMLDetailsElement, signal: AbortSignal): S
 		draw(next) {
 			const [rows, columns] = next.size ?? [0, 0];
 			if (input?.queries !== next.queries || input.keys !== next.keys) built = false;
+			if (input?.titles.query !== next.titles.query) built = false;
+			if (input?.titles.key !== next.titles.key) built = false;
 			if (tokens.query.length !== rows || tokens.key.length !== columns) built = false;
 			if (!built) locked = hovered = null;
 			input = next;

@@ -133,8 +133,8 @@ export function survey({ states, weights }: Tile): Survey {
 	return { states: found, leaks };
 }
 
-/** Which side makes a padding cell padding: its key's column, its query's row, or both. */
-export function paddingSide(tile: Tile, [row, column]: Spot): string {
+/** Which side makes a padding cell padding: its key's column, its query's row; null: both. */
+export function paddingSide(tile: Tile, [row, column]: Spot): "query" | "key" | null {
 	const [rows, columns] = tile.shape;
 	const clear = (spots: Iterable<Spot>) => {
 		for (const spot of spots) if (stateAt(tile, spot) <= State.zero) return false;
@@ -142,6 +142,6 @@ export function paddingSide(tile: Tile, [row, column]: Spot): string {
 	};
 	const query = clear(Array.from({ length: columns }, (_, c): Spot => [row, c]));
 	const key = clear(Array.from({ length: rows }, (_, r): Spot => [r, column]));
-	if (query === key) return "padding";
-	return query ? "padding query" : "padding key";
+	if (query === key) return null;
+	return query ? "query" : "key";
 }

@@ -1,11 +1,12 @@
 /** The largest keys of the current query, as a short list. */
 
 import { listen } from "./listen";
-import type { Labels, Tile, TopKeys } from "./model";
+import { type Labels, positionAt, type Tile, type TopKeys } from "./model";
 import { formatWeight } from "./numbers";
 import { nameOf } from "./readout";
 import { counts, hasWholeRows, weightAt } from "./tile";
-import { element } from "./view";
+import { element, line } from "./view";
+import { type Titles, topWords } from "./words";
 
 const SHOWN = 8;
 const NOTHING = "Hover or pin a cell to see them";
@@ -31,13 +32,14 @@ export function topOfRow(tile: Tile, query: number): TopKeys | null {
 export interface Top {
 	/** `sent`: what Python says of a row that is not at hand */
 	draw(query: number | null, tiles: readonly Tile[], sent: TopKeys | null, keys: Labels): void;
-	/** where the list is of use at all */
-	offer(offered: boolean): void;
+	/** where the list is of use at all, and what it is called */
+	offer(offered: boolean, titles: Titles): void;
 }
 
 export function createTop(details: HTMLDetailsElement, signal: AbortSignal): Top {
 	const list = element("ol", "top-list");
-	details.append(element("summary", "summary", {}, ["Largest keys of this query"]), list);
+	const summary = element("summary", "summary");
+	details.append(summary, list);
 	let given: Parameters<Top["draw"]> | null = null;
 	let shown: unknown[] = [];
 
@@ -56,7 +58,8 @@ export function createTop(details: HTMLDetailsElement, signal: AbortSignal): Top
 			given = next;
 			draw();
 		},
-		offer(offered) {
+		offer(offered, titles) {
+			line(summary, topWords(titles));
 			details.hidden = !offered;
 		},
 	};
@@ -72,7 +75,7 @@ function itemsOf(query: number, tiles: readonly Tile[], sent: TopKeys | null, ke
 		bar.style.width = `${(Math.abs(weight) / most) * 4}em`;
 		return element("li", "top-key", {}, [
 			element("bdi", "top-token", {}, [nameOf(keys, key).label]),
-			element("span", "muted", {}, [`(${key})`]),
+			element("span", "muted", {}, [`(${positionAt(keys, key)})`]),
 			element("span", "top-weight", {}, [formatWeight(weight)]),
 			bar,
 		]);

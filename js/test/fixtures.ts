@@ -48,7 +48,7 @@ export class FakeModel implements Model {
 }
 
 export function labels(texts: string[], raw: (string | null)[] | null = null): Labels {
-	return { labels: texts, raw };
+	return { labels: texts, raw, positions: null };
 }
 
 export function names(n: number, prefix = "t"): string[] {
@@ -102,6 +102,8 @@ export function stateOf(rows: number[][], given: Partial<State> = {}): State {
 	return {
 		tokens: labels(names(rows[0]?.length ?? 0, "key")),
 		queries: labels(names(rows.length, "query")),
+		query_title: "Query",
+		key_title: "Key",
 		weights: tileOf(rows),
 		scheme: "Blues",
 		show_values: null,

@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { positionAt } from "../src/model";
 import { dequantize, fromBase64, openPage, type PageData, PageModel, stateOf } from "../src/page";
 import { colorsOf, stateOf as fakeState, labels, names, rampOf, softmaxRows } from "./fixtures";
 import { frames, hostOf } from "./page";
@@ -23,7 +24,10 @@ function pageOf(
 	const grids = choices.map((_, n) => softmaxRows(ROWS, COLUMNS, false, n + 1));
 	return {
 		buffers: [base64(bytesOf(rampOf("Blues"))), ...grids.map((rows) => base64(floats(rows)))],
-		labels: [labels(names(COLUMNS, "key")), labels(names(ROWS, "query"))],
+		labels: [
+			{ ...labels(names(COLUMNS, "key")), positions: null },
+			{ ...labels(names(ROWS, "query")), positions: null },
+		],
 		shared: {
 			...plain,
 			tokens: 0,
@@ -102,6 +106,17 @@ describe("what the page holds", () => {
 		expect(state.weights.data).toEqual(floats(softmaxRows(ROWS, COLUMNS, false, 3)));
 		expect(state._colors.ramp).toEqual(bytesOf(rampOf("Blues")));
 		expect(state.hover).toBeNull();
+	});
+
+	it("reads positions back, once for all maps that share them", () => {
+		const data = pageOf();
+		const places = new Uint8Array([9, 0, 0, 0, 44, 1, 0, 0, 13, 0, 0, 0]);
+		const number = data.buffers.push(base64(places)) - 1;
+		data.labels[1] = { ...labels(names(ROWS, "query")), positions: number };
+		const [one, other] = [0, 2].map((n) => stateOf(data, data.maps[n] as PageData["maps"][number]));
+		expect(one?.queries && positionAt(one.queries, 1)).toBe(300);
+		expect(one?.tokens && positionAt(one.tokens, 1)).toBe(1);
+		expect(other?.queries).toBe(one?.queries);
 	});
 });
 

@@ -203,6 +203,17 @@ def test_state_is_json_even_with_hostile_tokens() -> None:
     json.loads(state, parse_constant=pytest.fail)  # a bare NaN is no JSON
 
 
+def test_positions_and_titles_send_no_weights(sent) -> None:
+    attention = AttentionMap(list("abcde"), np.full((3, 5), 0.2), list("xyz"), causal=False)
+    sent(attention)
+    attention.positions = (range(2, 7), [9, 11, 12])
+    states = sent(attention)
+    assert {name for state, _ in states for name in state} == {"tokens", "queries"}
+    assert sum(size for _, size in states) == 4 * (5 + 3)
+    attention.query_title = "Token"
+    assert "weights" not in {name for state, _ in sent(attention) for name in state}
+
+
 def test_the_front_end_knows_every_synced_trait() -> None:
     source = (Path(__file__).parents[2] / "js/src/model.ts").read_text(encoding="utf-8")
     body = re.search(r"export interface State \{(.*?)\n\}", source, re.DOTALL)

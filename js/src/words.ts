@@ -1,0 +1,47 @@
+/** The words for rows, columns and states, which follow from what the axes are called. */
+
+import { State } from "./model";
+
+/** What the axes are called. */
+export interface Titles {
+	query: string;
+	key: string;
+}
+
+/** Whether rows look at columns; else they are things of some other kind. */
+export function isAttention({ query, key }: Titles): boolean {
+	return query === "Query" && key === "Key";
+}
+
+/** In the order of the legend; read-outs use them too. */
+export function stateWords(titles: Titles): ReadonlyMap<number, string> {
+	const attention = isAttention(titles);
+	return new Map([
+		[State.empty, "empty (no weight given)"],
+		[State.cannotLook, attention ? "cannot look" : "masked"],
+		[State.noValidKey, `no valid ${inside(titles.key, "Key")}`],
+		[State.padding, "padding"],
+		[State.notYet, "not yet"],
+	]);
+}
+
+export function leakWords(titles: Titles): string {
+	return isAttention(titles) ? "weight where it cannot look" : "weight where masked";
+}
+
+/** 3 queries × 8 keys; 3 × 8 (Token × Expert). */
+export function sizeWords(titles: Titles, queries: number, keys: number): string {
+	if (!isAttention(titles)) return `${queries} × ${keys} (${titles.query} × ${titles.key})`;
+	return `${queries} ${queries === 1 ? "query" : "queries"} × ${keys} ${keys === 1 ? "key" : "keys"}`;
+}
+
+/** "Largest keys of this query". */
+export function topWords(titles: Titles): string {
+	if (isAttention(titles)) return "Largest keys of this query";
+	return `Largest of this row: ${titles.key}`;
+}
+
+/** A title in the middle of a sentence; one that was given keeps its capitals. */
+export function inside(title: string, usual: string): string {
+	return title === usual ? title.toLowerCase() : title;
+}

@@ -1,0 +1,106 @@
+import { describe, expect, test } from "vitest";
+import type { Labels, State } from "../src/model";
+import { labels, names, softmaxRows, stateOf } from "./fixtures";
+import { mount } from "./page";
+
+const ROWS = softmaxRows(3, 5);
+
+/** Labels at those positions; `offset` bytes into a longer buffer, as a host may hand it over. */
+function placed(texts: string[], positions: number[], offset = 0): Labels {
+	const bytes = new DataView(new ArrayBuffer(offset + 4 * positions.length));
+	positions.forEach((position, i) => {
+		bytes.setUint32(offset + 4 * i, position, true);
+	});
+	return { ...labels(texts), positions: new DataView(bytes.buffer, offset) };
+}
+
+const shifted = (given: Partial<State> = {}) =>
+	stateOf(ROWS, {
+		tokens: placed(names(5, "key"), [5, 6, 7, 8, 4_000_000_000], 3),
+		queries: placed(names(3, "query"), [9, 11, 12]),
+		...given,
+	});
+
+describe("positions", () => {
+	test("are what is read, spoken and announced; the index is what is pinned", async () => {
+		const map = await mount(shifted());
+		await map.hover(1, 3);
+		expect(map.find(".attnmap-readout").textContent).toContain("query1 (11) looks at key3 (8)");
+		expect(map.find(".attnmap-cell").getAttribute("aria-label")).toMatch(
+			/^query1 \(11\) → key3 \(8\): /,
+		);
+		await map.hover(2, 4);
+		await map.click(2, 4);
+		expect(map.model.get("selection")).toEqual([2, 4]);
+		expect(map.find(".attnmap-readout").textContent).toContain("(12) looks at key4 (4000000000)");
+		expect(map.find(".attnmap-cell").getAttribute("aria-colindex")).toBe("5");
+	});
+
+	test("name the part in view", async () => {
+		const rows = softmaxRows(30, 50);
+		const tokens = placed(
+			names(50),
+			Array.from({ length: 50 }, (_, i) => 100 + 2 * i),
+		);
+		const map = await mount(stateOf(rows, { tokens, viewport: [3, 13, 20, 40] }));
+		expect(map.find(".attnmap-size").textContent).toBe(
+			"30 queries × 50 keys, in view 3–12 × 140–178",
+		);
+	});
+
+	test("are those of the last labels that came", async () => {
+		const map = await mount(shifted({ selection: [0, 0] }));
+		map.model.change({ tokens: labels(names(5, "key")) });
+		await map.hover(0, 2);
+		expect(map.find(".attnmap-readout").textContent).toContain("query0 (9) looks at key2 (2)");
+	});
+});
+
+describe("axes of another kind", () => {
+	const experts = { query_title: "Token", key_title: "Expert" };
+
+	test("are named on the axes, in the read-out, spoken, and in the strip", async () => {
+		const map = await mount(stateOf(ROWS, experts));
+		expect(map.find(".attnmap-axis-query").textContent).toBe("Token");
+		expect(map.find(".attnmap-axis-key").textContent).toBe("Expert");
+		expect(map.find(".attnmap-size").textContent).toBe("3 × 5 (Token × Expert)");
+		await map.hover(2, 1);
+		expect(map.find(".attnmap-readout").textContent).toContain(
+			"Token query2 (2) → Expert key1 (1) 0.",
+		);
+		expect(map.find(".attnmap-cell").getAttribute("aria-label")).toMatch(
+			/^Token query2 \(2\) → Expert key1 \(1\): /,
+		);
+		map.find(".attnmap-strip").setAttribute("open", "");
+		await map.hover(0, 0);
+		expect(map.texts(".attnmap-strip-title")).toEqual(["Token", "Expert"]);
+		map.model.change({ key_title: "Second" });
+		await map.hover(0, 1);
+		expect(map.texts(".attnmap-strip-title")).toEqual(["Token", "Second"]);
+		expect(map.find(".attnmap-axis-key").textContent).toBe("Second");
+	});
+
+	test("do not look: the legend and the read-out say masked", async () => {
+		const states = [
+			[0, 3, 0, 0, 4],
+			[0, 0, 0, 0, 4],
+			[5, 5, 5, 5, 5],
+		];
+		const weights = { ...stateOf(ROWS).weights };
+		weights.states = new DataView(Uint8Array.from(states.flat()).buffer);
+		const map = await mount(stateOf(ROWS, { ...experts, weights }));
+		expect(map.texts(".attnmap-legend-words")).toEqual([
+			"no valid Expert",
+			"padding",
+			"weight where masked (1 cell)",
+		]);
+		await map.hover(2, 1);
+		expect(map.find(".attnmap-readout").textContent).toContain("padding Token");
+	});
+
+	test("as text, whatever the title holds", async () => {
+		const map = await mount(stateOf(ROWS, { key_title: "<img src=x>" }));
+		expect(map.find(".attnmap-axis-key").textContent).toBe("<img src=x>");
+		expect(map.all("img")).toEqual([]);
+	});
+});
