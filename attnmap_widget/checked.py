@@ -43,6 +43,8 @@ class Options:
     positions: tuple[IntArray | None, IntArray | None] | None = None
     """(keys, queries); None: the index, of rows from `query_offset` on."""
     not_yet: BoolGrid | None = None
+    generated: tuple[int | None, int | None] | None = None
+    """From which (key, query) on the tokens were generated; None: no mark on that axis."""
     selection: Cell | None = None
     hover: Cell | None = None
     viewport: Window | None = None
@@ -105,7 +107,7 @@ class Checked:
 
 GRID_INPUTS = ("tokens", "queries", "weights")
 _STATE_OPTIONS = ("mask", "causal", "padding", "query_offset", "not_yet")
-_AXIS_OPTIONS = ("positions", "query_title", "key_title")
+_AXIS_OPTIONS = ("positions", "generated", "query_title", "key_title")
 _COLOR_OPTIONS = ("scheme", "color_range", "color_scale", "clip_percentile", "exclude_keys")
 _PLACE_OPTIONS = ("selection", "hover", "viewport")
 INPUTS = (*GRID_INPUTS, *_STATE_OPTIONS, *_AXIS_OPTIONS, *_COLOR_OPTIONS, *_PLACE_OPTIONS)
@@ -269,6 +271,8 @@ def accept_options(
                     if given is None
                     else axes.accept_positions(given, shape, one_list=one_list)
                 )
+            case "generated":
+                value = None if given is None else _marks(given, shape, one_list=one_list)
             case "query_title" | "key_title":
                 value = axes.accept_title(name, given)
             case "exclude_keys":
@@ -308,6 +312,13 @@ def _refuse_leftovers(options: Options, changes: Mapping[str, Any], shape: tuple
                 f"{name}: the one set before does not fit the grid of now {shape}; give a new "
                 f"one or {name}=None in the same update"
             )
+    if "generated" not in changes and options.generated is not None:
+        ends = zip(options.generated, reversed(shape), strict=True)
+        if any(index is not None and index > count for index, count in ends):
+            raise ShapeError(
+                f"generated: {options.generated} was set before, the grid is now {shape}; give a "
+                "new one or generated=None in the same update"
+            )
     if "exclude_keys" not in changes and any(key >= shape[1] for key in options.exclude_keys):
         raise ShapeError(
             f"exclude_keys: {options.exclude_keys} was set before, the grid now has {shape[1]} "
@@ -341,6 +352,21 @@ def _padding(
         return keys, accept_bool("padding of the queries", given[1], (shape[0],))
     keys = accept_bool("padding", given, (shape[1],))
     return keys, keys if one_list else None
+
+
+def _marks(
+    given: Any, shape: tuple[int, ...], *, one_list: bool
+) -> tuple[int | None, int | None] | None:
+    """A key index, of the rows too where those are the same tokens; or a pair (key, query)."""
+    if isinstance(given, tuple) and len(given) == 2:
+        ends = zip(("key", "query"), given, reversed(shape), strict=True)
+        key, query = (
+            None if index is None else _whole(f"generated: {name}", index, 0, count + 1)
+            for name, index, count in ends
+        )
+        return None if key is None and query is None else (key, query)
+    key = _whole("generated", given, 0, shape[1] + 1)
+    return key, key if one_list else None
 
 
 def _has_length(item: Any) -> bool:

@@ -120,7 +120,9 @@ class AttentionExplorer(ipywidgets.VBox):  # type: ignore[misc]
         self._take(source, generated, kind, axes=axes, layers=layers, heads=heads)
         self._caption = str(map_options.pop("title", ""))
         self._own_mask = not {"mask", "causal", "not_yet"} & map_options.keys()
-        self._placed = {"padding", "query_offset", "generated"} - map_options.keys()
+        self._placed = {"padding", "positions", "generated"} - map_options.keys()
+        if "query_offset" in map_options:
+            self._placed.discard("positions")
         self._waiting: dict[str, Any] = {}
         self._long: dict[Choice, LongGrid] = {}
         self._pass: Pass | None = None
@@ -300,9 +302,7 @@ class AttentionExplorer(ipywidgets.VBox):  # type: ignore[misc]
         seen = read(self._source, choice)
         tokens, queries = self._named(choice, seen)
         keys, rows, status = captions.labels(self._source, choice, seen, tokens, queries)
-        self._sequence = captions.of_item(
-            steps.own_sequence(choice, tokens, queries), choice.batch
-        )
+        self._sequence = captions.of_item(steps.own_sequence(choice, tokens, queries), choice.batch)
         drawn = {
             "weights": seen.weights,
             "tokens": keys,

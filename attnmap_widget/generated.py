@@ -33,8 +33,8 @@ def as_generated(given: Any) -> Generated:
 
     TypeError for anything else.
     """
-    if given is None:
-        return Generated()
+    if given is None or isinstance(given, Generated):
+        return given or Generated()
     position = _whole(given)
     if position is not None:
         if position < 0:
@@ -45,7 +45,9 @@ def as_generated(given: Any) -> Generated:
     sequences = _ids(given.sequences)
     indices = getattr(given, "beam_indices", None)
     counts = {
-        len(part) for name in _PER_TOKEN if isinstance(part := getattr(given, name, None), tuple)
+        len(part)
+        for part in (getattr(given, name, None) for name in _PER_TOKEN)
+        if isinstance(part, tuple)
     }
     if indices is not None:
         counts = {len(indices[0])}
@@ -68,7 +70,7 @@ def returned(given: Any) -> Generated:
 
 
 def _whole(given: Any) -> int | None:
-    if isinstance(given, bool) or getattr(given, "ndim", 0):
+    if isinstance(given, bool) or getattr(given, "ndim", 0) > 0:
         return None
     try:
         return operator.index(given)

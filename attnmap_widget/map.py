@@ -133,6 +133,10 @@ class AttentionMap(FileMethods, anywidget.AnyWidget):
     )
     query_title = _Input(help='What the rows are: "Query".').tag(sync=True)
     key_title = _Input(help='What the columns are: "Key".').tag(sync=True)
+    generated = _Input(
+        help="Index from which on the tokens were generated; a pair (key, query) where the rows "
+        "are other tokens, None for an axis without."
+    ).tag(sync=True, to_json=lambda pair, _: None if pair is None else list(pair))
     not_yet = _Input(help="bool (queries, keys), True = the key did not exist at that step.")
 
     _detail = t.Any(None).tag(

@@ -15,7 +15,7 @@ import numpy as np
 
 from .beams import chains, scaled
 from .errors import ShapeError
-from .sources import Choice, Extraction, Offer, Positions, Source
+from .sources import Choice, Extraction, Offer, Positions, Source, stacked
 from .weights import FUSED, as_numbers, is_nothing, shape_of
 
 _INSTEAD = "or capture the run: with capture(model) as cap: model.generate(…)"
@@ -154,7 +154,9 @@ class StepsSource:
 
     def _refused(self, layer: int, why: str) -> ShapeError:
         last = len(self.steps) - 1
-        return ShapeError(f"source: the steps of layer {layer} {why}; choose step= from 0 to {last}")
+        return ShapeError(
+            f"source: the steps of layer {layer} {why}; choose step= from 0 to {last}"
+        )
 
 
 def _used(weights: Any) -> int:
@@ -171,7 +173,7 @@ def _any(weights: Any) -> bool:
 class KindsSource:
     """Several kinds of attention of one model, each with layers of its own."""
 
-    kinds: dict[str, Source]
+    kinds: dict[str, StepsSource]
     named_layers = True
 
     @property
@@ -193,7 +195,7 @@ class KindsSource:
         """Of the source of that kind."""
         return self._of(choice).step_rows(choice)
 
-    def _of(self, choice: Choice) -> Source:
+    def _of(self, choice: Choice) -> StepsSource:
         return self.kinds[choice.kind or next(iter(self.kinds))]
 
 
@@ -232,11 +234,11 @@ def from_output(given: Any, beam_indices: Any = None, *, independent: bool = Fal
     independent = independent or (hasattr(given, "sequences") and not beams)
     parts = {kind: getattr(given, name, None) for name, kind in _KINDS.items()}
     there = {kind: part for kind, part in parts.items() if part and not is_nothing(part)}
-    there = {
-        kind: part for kind, part in there.items() if not all(map(is_nothing, part))
-    }
+    there = {kind: part for kind, part in there.items() if not all(map(is_nothing, part))}
     if not there:
         raise ShapeError(f"source: got an output without attention weights; {FUSED}")
+    if list(there) == ["self"] and not is_steps(there["self"]):
+        return stacked(there["self"])
     batch = max(_items(part) for part in there.values())
     sources = {
         kind: _of_kind(part, kind, beam_indices, batch, independent=independent)

@@ -13,6 +13,7 @@ from torch.nn.modules.module import register_module_forward_pre_hook
 
 from .capturing import Capture, capture
 from .explorer import AttentionExplorer
+from .generated import Generated, completed, returned
 from .passes import Cancelled, Pass, Progress
 
 
@@ -35,9 +36,11 @@ def explore(
     inputs:
         A string (with `tokenizer`), a mapping (`model(**inputs)`), a tensor or tuple
         (`model(*inputs)`), or a function that runs the model (`lambda: model.generate(**inputs)`).
+        If it returns what `generate` returned, that is used as `generated=` is: for the token
+        generated last, the beams, and the mark where the generated part begins.
     tokenizer:
-        Gives the tokens of a mapping's `input_ids`. With a string there is also a text box: a new
-        sentence captures again.
+        Gives the tokens of the ids that were run: `input_ids`, and `decoder_input_ids` for the
+        rows of a decoder. With a string there is also a text box: a new sentence captures again.
     tokens, queries, **options:
         As for `AttentionExplorer`.
 
@@ -52,7 +55,7 @@ def explore(
         raise TypeError("explore: a string needs tokenizer=…; or give the model's inputs")
     encoded = _encode(model, inputs, tokenizer) if isinstance(inputs, str) else inputs
     try:
-        cap = run(model, encoded)
+        cap, found = run(model, encoded)
     except Exception as failure:
         decodes = getattr(getattr(model, "config", None), "is_encoder_decoder", False)
         if isinstance(inputs, str) and decodes:
@@ -61,29 +64,55 @@ def explore(
                 "decoder_input_ids, or lambda: model.generate(**inputs)"
             ) from failure
         raise
-    if tokens is None and queries is None:
-        tokens, queries = token_lists(tokenizer, encoded)
-    explorer = AttentionExplorer(cap, tokens, queries, **options)
+    if options.get("generated") is None:
+        options["generated"] = returned_of(cap, found)
+    explorer = AttentionExplorer(cap, tokens, queries, tokenizer=tokenizer, **options)
     if isinstance(inputs, str):
         _TextBox(explorer, model, inputs, tokenizer)
     return explorer
 
 
-def run(model: torch.nn.Module, inputs: Any, cancelled: Cancelled = lambda: False) -> Capture:
+def run(
+    model: torch.nn.Module, inputs: Any, cancelled: Cancelled = lambda: False
+) -> tuple[Capture, Any]:
     """Capture one run of `model` on `inputs`, in eval mode and without gradients.
 
-    `cancelled` is asked before each module runs; once it says True the run ends with `Stopped`.
+    Also gives what the run returned. `cancelled` is asked before each module runs; once it says
+    True the run ends with `Stopped`.
     """
     with _evaluating(model), _stopping(cancelled), torch.no_grad(), capture(model) as cap:
         if isinstance(inputs, Mapping):
-            model(**inputs)
+            returned = model(**inputs)
         elif isinstance(inputs, tuple):
-            model(*inputs)
+            returned = model(*inputs)
         elif callable(inputs) and not isinstance(inputs, torch.Tensor):
-            inputs()
+            returned = inputs()
         else:
-            model(inputs)
-    return cap
+            returned = model(inputs)
+    return cap, returned
+
+
+def returned_of(cap: Capture, found: Any) -> Generated | None:
+    """What a run returned, as far as it is the generation that was captured; None if it is not."""
+    generated = returned(found)
+    if generated.sequences is None:
+        return None
+    kinds = {call.kind for call in cap.calls}
+    kind = next((kind for kind in ("self", "decoder") if kind in kinds), None)
+    layer = next((call.layer for call in cap.calls if call.kind == kind), None)
+    if kind is None or layer is None or (generated.beams and generated.beam_indices is None):
+        return None
+    try:
+        for item in range(len(generated.sequences)):
+            where = {"batch": item, "kind": kind, "beam_indices": generated.beam_indices}
+            at = cap.positions(layer, **where)
+            ids = cap.ids(layer, **where)
+            if at is None:
+                return None
+            completed(ids[kind == "decoder"], at[0].stop, generated, item)
+    except (ValueError, TypeError):
+        return None
+    return generated
 
 
 class Stopped(Exception):  # noqa: N818 - it is no error: somebody asked for it
@@ -127,20 +156,6 @@ def _encode(model: torch.nn.Module, text: str, tokenizer: Any) -> Mapping[str, A
     return {name: value.to(device) for name, value in encoded.items()}
 
 
-def token_lists(tokenizer: Any, inputs: Any) -> tuple[Any, Any]:
-    """(tokens, queries) by the ids in `inputs`, a list per batch item; None where there is none."""
-    if tokenizer is None or not isinstance(inputs, Mapping):
-        return None, None
-    lists = []
-    for name in ("input_ids", "decoder_input_ids"):
-        ids = inputs.get(name)
-        items = (
-            None if ids is None else [tokenizer.convert_ids_to_tokens(row) for row in ids.tolist()]
-        )
-        lists.append(items[0] if items is not None and len(items) == 1 else items)
-    return lists[0], lists[1]
-
-
 class _TextBox:
     """A sentence above an explorer; a new one runs the model beside the notebook."""
 
@@ -162,18 +177,17 @@ class _TextBox:
             self._pass.cancel()  # this sentence takes the place of the one before
         text = change["new"]
 
-        def work(progress: Progress, cancelled: Cancelled) -> tuple[Capture, Any]:
+        def work(progress: Progress, cancelled: Cancelled) -> Capture:
             with self._one_run:
                 encoded = _encode(self._model, text, self._tokenizer)
-                return run(self._model, encoded, cancelled), encoded
+                return run(self._model, encoded, cancelled)[0]
 
         self._explorer.map.status = "running the model…"
         self._pass = Pass(work, progress=lambda _: None, done=self._done, failed=self._failed)
 
-    def _done(self, found: tuple[Capture, Any]) -> None:
-        cap, encoded = found
+    def _done(self, cap: Capture) -> None:
         try:
-            self._explorer.use(cap, *token_lists(self._tokenizer, encoded))
+            self._explorer.use(cap)
         except Exception as failure:  # noqa: BLE001 - the last good map stays, with the reason
             self._failed(failure)
 

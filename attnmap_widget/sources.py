@@ -101,8 +101,9 @@ def as_source(
     """The source that `given` stands for; see `AttentionExplorer` for what is accepted.
 
     `beam_indices`: of the beam search that made it; `independent`: it is certain that there was
-    none; `kind`: which attention bare steps are. Raises ShapeError for anything that is no stack of attention maps, or that could be two
-    things.
+    none; `kind`: which attention bare steps are.
+
+    Raises ShapeError for anything that is no stack of attention maps, or that could be two things.
     """
     if hasattr(given, "kinds") and hasattr(given, "calls"):
         if layers is not None or heads is not None:
@@ -131,8 +132,13 @@ def as_source(
     if beam_indices is not None:
         raise TypeError("beam_indices belong to a capture or to what generate() returned")
     if isinstance(given, (list, tuple)) and axes is None:
-        return StackSource(_layers(given), named_layers=True)
+        return stacked(given)
     return _from_array(given, axes)
+
+
+def stacked(given: Sequence[Any]) -> StackSource:
+    """A tuple of layers, as a model returns it."""
+    return StackSource(_layers(given), named_layers=True)
 
 
 def _layers(given: Sequence[Any]) -> list[Any]:
@@ -311,7 +317,7 @@ class CaptureSource:
         if found is None:
             return None
         whole = self.capture.positions(choice.layer, **where)
-        return Positions(*found, end=whole[0].stop)
+        return Positions(found[0], found[1], whole[0].stop)
 
 
 def read(source: Source, choice: Choice) -> Extraction:

@@ -64,9 +64,7 @@ def own_sequence(choice: Choice, tokens: Any, queries: Any) -> Any:
 
 def rows_of(source: Source, choice: Choice) -> list[range]:
     """Positions of the rows of each step; empty where there is one step, or no common order."""
-    if isinstance(source, KindsSource):
-        return rows_of(source.kinds[choice.kind or next(iter(source.kinds))], choice)
-    if isinstance(source, StepsSource):
+    if isinstance(source, (StepsSource, KindsSource)):
         return source.step_rows(choice)
     if isinstance(source, CaptureSource):
         return list(source.capture.step_rows(choice.layer, **source.where(choice)))
@@ -128,12 +126,12 @@ def options(
 ) -> dict[str, Any]:
     """Those of the map's options `wanted` that follow from where its rows and keys stand."""
     at, long = seen.at, isinstance(seen.weights, LongHead)
-    found: dict[str, Any] = {"padding": None, "query_offset": 0, "generated": None}
+    found: dict[str, Any] = {"padding": None, "positions": None, "generated": None}
     if seen.padding is not None and not long:
         found["padding"] = _padding(seen.padding, shape_of(seen.weights))
-    if at is not None and not (choice.kind or "").endswith("cross"):
-        found["query_offset"] = max(0, at.rows.start - at.keys.start)
     if at is not None:
+        if at.rows.start or at.keys.start:
+            found["positions"] = (list(at.keys), list(at.rows))
         first = first_generated(source, choice, at, generated)
         found["generated"] = marks(choice, at, first)
     return {name: value for name, value in found.items() if name in wanted}

@@ -74,9 +74,7 @@ def beside(own: list[Placed], turns: list[Turn], title: str) -> list[Placed]:
 
 def _cut(step: Placed, end: int) -> Placed:
     """The step without the queries and keys from position ``end`` on."""
-    return replace(
-        step, rows=min(step.rows, end - step.query), keys=min(step.keys, end - step.key)
-    )
+    return replace(step, rows=min(step.rows, end - step.query), keys=min(step.keys, end - step.key))
 
 
 def _continues(

@@ -149,6 +149,7 @@ class Capture:
         step: int | None = None,
         queries: slice = slice(None),
         keys: slice = slice(None),
+        *,
         beam_indices: Any = None,
     ) -> Tensor:
         """Softmax weights, float32 on the CPU: ([heads,] queries, keys).
@@ -174,6 +175,7 @@ class Capture:
         batch: int = 0,
         kind: str | None = None,
         step: int | None = None,
+        *,
         beam_indices: Any = None,
     ) -> Tensor | None:
         """Where the model's own mask lets a query look at a key: bool (queries, keys), or None.
@@ -194,6 +196,7 @@ class Capture:
         batch: int = 0,
         kind: str | None = None,
         step: int | None = None,
+        *,
         beam_indices: Any = None,
     ) -> tuple[range, range] | None:
         """Positions in their sequences of the rows and of the keys that ``weights`` gives.
@@ -218,7 +221,7 @@ class Capture:
         return range(one.query, one.query + rows), range(one.key, one.key + keys)
 
     def step_rows(
-        self, layer: int, batch: int = 0, kind: str | None = None, beam_indices: Any = None
+        self, layer: int, batch: int = 0, kind: str | None = None, *, beam_indices: Any = None
     ) -> list[range]:
         """Positions of the rows of each step; empty where there is one, or no common order."""
         turns = self._turns(layer, kind, None, batch, beam_indices)
@@ -229,7 +232,7 @@ class Capture:
         return [range(step.query, step.query + step.call.shape[2]) for step in placed]
 
     def ids(
-        self, layer: int, batch: int = 0, kind: str | None = None, beam_indices: Any = None
+        self, layer: int, batch: int = 0, kind: str | None = None, *, beam_indices: Any = None
     ) -> tuple[list[int | None] | None, list[int | None] | None]:
         """Token ids by position, (of the inputs, of what a decoder was given), as they were run.
 
@@ -255,13 +258,14 @@ class Capture:
         batch: int = 0,
         kind: str | None = None,
         step: int | None = None,
+        *,
         beam_indices: Any = None,
     ) -> tuple[list[bool] | None, list[bool] | None]:
         """(of the keys, of the queries) True where the model's attention mask says padding.
 
         None where no mask was given, or one without padding.
         """
-        at = self.positions(layer, batch, kind, step, beam_indices)
+        at = self.positions(layer, batch, kind, step, beam_indices=beam_indices)
         if at is None:
             return None, None
         turns = self._turns(layer, kind, step, batch, beam_indices)
