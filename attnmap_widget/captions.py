@@ -34,12 +34,18 @@ def title(source: Source, choice: Choice, seen: Extraction | None, caption: str)
 
 
 def labels(
-    source: Source, choice: Choice, seen: Extraction, tokens: Any, queries: Any
+    source: Source,
+    choice: Choice,
+    seen: Extraction,
+    tokens: Any,
+    queries: Any,
+    *,
+    of_choice: bool = False,
 ) -> tuple[Sequence[Any], Sequence[Any] | None, str]:
     """(keys, rows or None for the same, status); positions where there are no tokens.
 
     `tokens` name the keys. `queries` name the rows where they are other tokens: of a cross map, and
-    both axes of a decoder's own.
+    both axes of a decoder's own. `of_choice`: they are those of this batch item for certain.
     """
     given, shape = tokens, shape_of(seen.weights)
     tokens, queries = (of_item(one, choice.batch) for one in (tokens, queries))
@@ -62,7 +68,10 @@ def labels(
         tokens, queries = (tokens if kind == "encoder" else queries), None
     if tokens is None:
         return range(keys), None if rows == keys else range(rows), ""
-    return tokens, queries, _one_list(source, choice, given)
+    hidden = isinstance(source, StackSource) and source.hidden.get(choice.layer)
+    slots = f"{hidden} unused slots of a static cache, all zero, are left out" if hidden else ""
+    shared = "" if of_choice else _one_list(source, choice, given)
+    return tokens, queries, "; ".join(filter(None, (shared, slots)))
 
 
 def listed(given: Any) -> Any:

@@ -183,6 +183,10 @@ class AttentionExplorer(ipywidgets.VBox):  # type: ignore[misc]
             kind=kind,
             **reading,
         )
+        tokens, queries = captions.of_item(self._tokens, 0), captions.of_item(self._queries, 0)
+        if isinstance(self._source, StackSource) and tokens is not None:
+            rows = len(tokens if queries is None else queries)
+            self._source = self._source.without_slots(rows, len(tokens))
 
     def use(
         self,
@@ -301,7 +305,9 @@ class AttentionExplorer(ipywidgets.VBox):  # type: ignore[misc]
         """What the map shows for `choice`; of a long head a first look, if it is the first time."""
         seen = read(self._source, choice)
         tokens, queries = self._named(choice, seen)
-        keys, rows, status = captions.labels(self._source, choice, seen, tokens, queries)
+        keys, rows, status = captions.labels(
+            self._source, choice, seen, tokens, queries, of_choice=self._tokens is None
+        )
         self._sequence = captions.of_item(steps.own_sequence(choice, tokens, queries), choice.batch)
         drawn = {
             "weights": seen.weights,
@@ -323,9 +329,11 @@ class AttentionExplorer(ipywidgets.VBox):  # type: ignore[misc]
 
     def _named(self, choice: Choice, seen: Extraction) -> tuple[Any, Any]:
         """Tokens and queries: those given, else those of the ids that are known."""
-        if self._tokens is not None or self._queries is not None:
-            return self._tokens, self._queries
-        return steps.tokens_of(self._source, choice, seen, self._texts, self._generated)
+        tokens, queries = steps.tokens_of(self._source, choice, seen, self._texts, self._generated)
+        return (
+            tokens if self._tokens is None else self._tokens,
+            queries if self._queries is None else self._queries,
+        )
 
     def _step_names(self, count: int) -> list[str]:
         rows = steps.rows_of(self._source, self._choice)

@@ -18,7 +18,7 @@ from .errors import ShapeError
 from .sources import Choice, Extraction, Offer, Positions, Source, stacked
 from .weights import FUSED, as_numbers, is_nothing, shape_of
 
-_INSTEAD = "or capture the run: with capture(model) as cap: model.generate(…)"
+_INSTEAD = "Or capture the run: with capture(model) as cap: model.generate(…)"
 
 
 class _Step(NamedTuple):
@@ -117,8 +117,7 @@ class StepsSource:
             raise self._refused(
                 layer,
                 f"hold {shapes[0][0]} items: beams, or sequences of their own? Give the whole "
-                "output of generate(…, return_dict_in_generate=True), which says so, or "
-                f"beam_indices=…, {_INSTEAD},",
+                "output of generate(…, return_dict_in_generate=True), which says so",
             )
         chain = self._chain(item)
         used = [_used(step[one]) for step, one in zip(steps, chain, strict=False)]
@@ -126,8 +125,8 @@ class StepsSource:
         if steady and self.kind is None:
             raise self._refused(
                 layer,
-                f"all look at {used[0]} keys: cross attention? Then say kind='cross' (or name the "
-                f"rows, queries=…), {_INSTEAD},",
+                f"all look at {used[0]} keys: cross attention? Then say kind='cross', or name the "
+                "rows with queries=…",
             )
         placed: list[_Step] = []
         for number, one in enumerate(chain):
@@ -147,7 +146,7 @@ class StepsSource:
                 raise self._refused(
                     layer,
                     f"cannot be put together: step {number} has {queries} × {keys} weights with "
-                    f"{filled} keys in use, after {seen} positions; {_INSTEAD},",
+                    f"{filled} keys in use, after {seen} positions",
                 )
             placed.append(_Step(at, at + queries - filled, queries, filled))
         return placed
@@ -155,7 +154,8 @@ class StepsSource:
     def _refused(self, layer: int, why: str) -> ShapeError:
         last = len(self.steps) - 1
         return ShapeError(
-            f"source: the steps of layer {layer} {why}; choose step= from 0 to {last}"
+            f"source: the steps of layer {layer} {why}. {_INSTEAD}; or choose step= from 0 to "
+            f"{last}"
         )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -210,6 +210,8 @@ class StackSource:
     stack: list[Any]
     named_layers: bool
     """False for one stack of heads that nobody called a layer."""
+    hidden: dict[int, int] = field(default_factory=dict)
+    """Of a layer, how many slots of a static cache were left out."""
 
     @property
     def layers(self) -> list[int]:
@@ -224,6 +226,18 @@ class StackSource:
     def read(self, choice: Choice, *, held: bool = False) -> Extraction:
         """One head of one batch item, by indexing."""
         return Extraction(self.stack[choice.layer][choice.batch][choice.head])
+
+    def without_slots(self, queries: int, keys: int) -> StackSource:
+        """Without the slots of a static cache beyond the last token, where all of them are zero."""
+        stack, hidden = list(self.stack), {}
+        for number, layer in enumerate(stack):
+            *_, rows, columns = shape_of(layer)
+            if rows != queries or columns <= keys or keys < queries:
+                continue
+            if not (as_numbers(layer[..., keys:])[0] != 0).any():
+                stack[number] = layer[..., :keys]
+                hidden[number] = columns - keys
+        return StackSource(stack, self.named_layers, hidden)
 
     def refuse_misfit(self, queries: int | None, keys: int | None) -> None:
         """ShapeError, with all axes in the message, if the first layer does not fit the tokens."""

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from .assemble import Placed, Turn
 from .calls import AttentionCall
+from .operations import MASK_CONSTANT
 
 IDS, TARGET_IDS = "input_ids", "decoder_input_ids"
 MASK, TARGET_MASK = "attention_mask", "decoder_attention_mask"
@@ -34,12 +35,31 @@ def read(
     if args:
         names = list(inspect.signature(module.forward).parameters)
         named.update(zip(names, args, strict=False))
-    given = {
-        name: value.detach().to("cpu", torch.long, copy=True)
-        for name in _NAMES
-        if isinstance(value := named.get(name), Tensor) and _is_table(value)
-    }
+    given = {}
+    for name in _NAMES:
+        value = named.get(name)
+        if isinstance(value, Tensor) and value.ndim == 4 and name in (MASK, TARGET_MASK):
+            value = _of_scores(value)
+        if isinstance(value, Tensor) and _is_table(value):
+            given[name] = value.detach().to("cpu", torch.long, copy=True)
+    # A square one may be a mask of queries by keys; the library's has a row for each row of ids.
+    rows = {len(given[name]) for name in (IDS, TARGET_IDS) if name in given}
+    for name in (MASK, TARGET_MASK):
+        mask = given.get(name)
+        if mask is not None and mask.shape[0] == mask.shape[1] and mask.shape[0] not in rows:
+            del given[name]
     return Inputs(step, given) if given else None
+
+
+def _of_scores(mask: Tensor) -> Tensor | None:
+    """The keys that any query may look at, of a mask (batch, heads, queries, keys) of the scores.
+
+    None where some of the keys are older than its queries: a window may keep these from them.
+    """
+    seen = (mask if mask.dtype == torch.bool else mask > MASK_CONSTANT).any(1).any(1)
+    last = seen.any(0).nonzero()
+    used = int(last[-1]) + 1 if len(last) else 0  # slots of a static cache come after these
+    return seen[:, :used] if used == mask.shape[2] else None
 
 
 def _is_table(value: Tensor) -> bool:

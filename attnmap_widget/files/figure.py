@@ -83,7 +83,7 @@ class Figure:
 
     @property
     def generated_words(self) -> str:
-        """generated from key 7 and query 7 on (in italics); empty where nothing is marked."""
+        """Where the generated part begins, as the legend says it; empty where nothing is marked."""
         (key, query), axes = self.generated, self.checked.axes
         parts = [] if key is None else [axes.key(key)]
         parts += [] if query is None else [axes.query(query)]
