@@ -70,6 +70,9 @@ class AttentionExplorer(ipywidgets.VBox):  # type: ignore[misc]
         What `generate` returned, ids or output: the token generated last, the beams of a beam
         search (then `batch` is a returned sequence), and where the generated part begins. Or that
         position alone, where the prompt ends. It is marked on both axes.
+    beam_indices:
+        After beam search, what `generate` returned under that name: (sequences, generated tokens)
+        items of the batch. Not needed beside `generated=out`.
     axes:
         "layer head query key", "batch head query key" or "layer batch head query key".
     layer, head, kind, batch, step:
@@ -105,6 +108,7 @@ class AttentionExplorer(ipywidgets.VBox):  # type: ignore[misc]
         *,
         tokenizer: Any = None,
         generated: Any = None,
+        beam_indices: Any = None,
         axes: str | None = None,
         layers: Sequence[int] | None = None,
         heads: int | None = None,
@@ -117,7 +121,8 @@ class AttentionExplorer(ipywidgets.VBox):  # type: ignore[misc]
     ) -> None:
         self._tokens, self._queries = captions.listed(tokens), captions.listed(queries)
         self._texts = steps.Texts(tokenizer)
-        self._take(source, generated, kind, axes=axes, layers=layers, heads=heads)
+        reading = {"axes": axes, "layers": layers, "heads": heads}
+        self._take(source, generated, beam_indices, kind=kind, **reading)
         self._caption = str(map_options.pop("title", ""))
         self._own_mask = not {"mask", "causal", "not_yet"} & map_options.keys()
         self._placed = {"padding", "positions", "generated"} - map_options.keys()
@@ -169,11 +174,13 @@ class AttentionExplorer(ipywidgets.VBox):  # type: ignore[misc]
         """The `ipywidgets.Dropdown` for the step of a generation; hidden where there is one."""
         return self._selectors["step"]
 
-    def _take(self, source: Any, generated: Any, kind: str | None, **reading: Any) -> None:
+    def _take(
+        self, source: Any, generated: Any, beam_indices: Any, *, kind: str | None, **reading: Any
+    ) -> None:
         """Read what the source is, and what is known of how it was generated."""
         if generated is None and hasattr(source, "sequences"):
             generated = source
-        self._generated: Generated = as_generated(generated)
+        self._generated: Generated = as_generated(generated, beam_indices)
         if self._queries is not None and kind is None:
             kind = "cross"  # of bare steps with rows of their own
         self._source: Source = as_source(
@@ -207,7 +214,7 @@ class AttentionExplorer(ipywidgets.VBox):  # type: ignore[misc]
         try:
             self._long = {}
             self._tokens, self._queries = captions.listed(tokens), captions.listed(queries)
-            self._take(source, generated, None, **reading)
+            self._take(source, generated, None, kind=None, **reading)
             self._choice = choosing.choose(self._source, {}, self._choice)
             drawn = self._drawn(self._choice)
             self.map.update(**drawn, error="")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from .errors import ShapeError
@@ -28,11 +28,13 @@ class Generated:
     """Position of the first generated token; None: not known."""
 
 
-def as_generated(given: Any) -> Generated:
+def as_generated(given: Any, beam_indices: Any = None) -> Generated:
     """Read ids (sequences, tokens), an output that has them, or the first generated position.
 
-    TypeError for anything else.
+    `beam_indices` replaces those of the output. TypeError for anything else.
     """
+    if beam_indices is not None:
+        return replace(as_generated(given), beam_indices=beam_indices, beams=True)
     if given is None or isinstance(given, Generated):
         return given or Generated()
     position = _whole(given)

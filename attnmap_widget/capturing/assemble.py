@@ -8,6 +8,7 @@ past are, number for number, keys of the step before. What cannot be placed for 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import torch
 from torch import Tensor
@@ -207,9 +208,12 @@ def _overlap(wanted: range, start: int, count: int) -> tuple[slice | None, slice
 
 
 def _separate(title: str, calls: list[AttentionCall]) -> ValueError:
+    whole = all(call.shape[2] == call.shape[3] for call in calls)
+    grown = all(one.shape[2] < other.shape[2] for one, other in pairwise(calls))
+    last = f"; generated without a cache? Then step={calls[-1].step} is the whole text"
     return ValueError(
         f"{title} ran {len(calls)} times on separate inputs, which make no common map; "
-        f"{_choose(calls)}"
+        f"{_choose(calls)}{last if whole and grown else ''}"
     )
 
 
