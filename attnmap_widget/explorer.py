@@ -14,7 +14,7 @@ import ipywidgets
 import traitlets as t
 
 from . import captions, choosing, steps
-from .generated import Generated, as_generated
+from .generated import Generated
 from .grids import LongGrid
 from .long import LongHead
 from .map import AttentionMap
@@ -23,11 +23,9 @@ from .selector import Selector
 from .sources import (
     CaptureSource,
     Choice,
-    Extraction,
     FunctionSource,
     Source,
     StackSource,
-    as_source,
     read,
 )
 
@@ -98,6 +96,8 @@ class AttentionExplorer(ipywidgets.VBox):  # type: ignore[misc]
     kind = _Choice(help='"self", "cross", "encoder", "decoder" or a tower; None = the only one.')
     batch = _Choice(help="Batch item.")
     step = _Choice(help="Step of a generation; None = all in one map.")
+    _source: Source
+    _generated: Generated
     error = t.Unicode(help="Why the chosen map could not be drawn, or empty.")
 
     def __init__(
@@ -122,7 +122,7 @@ class AttentionExplorer(ipywidgets.VBox):  # type: ignore[misc]
         self._tokens, self._queries = captions.listed(tokens), captions.listed(queries)
         self._texts = steps.Texts(tokenizer)
         reading = {"axes": axes, "layers": layers, "heads": heads}
-        self._take(source, generated, beam_indices, kind=kind, **reading)
+        self._take(source, generated, beam_indices=beam_indices, kind=kind, **reading)
         self._caption = str(map_options.pop("title", ""))
         self._own_mask = not {"mask", "causal", "not_yet"} & map_options.keys()
         self._placed = {"padding", "positions", "generated"} - map_options.keys()
@@ -174,26 +174,11 @@ class AttentionExplorer(ipywidgets.VBox):  # type: ignore[misc]
         """The `ipywidgets.Dropdown` for the step of a generation; hidden where there is one."""
         return self._selectors["step"]
 
-    def _take(
-        self, source: Any, generated: Any, beam_indices: Any, *, kind: str | None, **reading: Any
-    ) -> None:
+    def _take(self, source: Any, generated: Any = None, **reading: Any) -> None:
         """Read what the source is, and what is known of how it was generated."""
-        if generated is None and hasattr(source, "sequences"):
-            generated = source
-        self._generated: Generated = as_generated(generated, beam_indices)
-        if self._queries is not None and kind is None:
-            kind = "cross"  # of bare steps with rows of their own
-        self._source: Source = as_source(
-            source,
-            beam_indices=self._generated.beam_indices,
-            independent=self._generated.independent,
-            kind=kind,
-            **reading,
+        self._source, self._generated = steps.read_source(
+            source, generated, self._tokens, self._queries, reading
         )
-        tokens, queries = captions.of_item(self._tokens, 0), captions.of_item(self._queries, 0)
-        if isinstance(self._source, StackSource) and tokens is not None:
-            rows = len(tokens if queries is None else queries)
-            self._source = self._source.without_slots(rows, len(tokens))
 
     def use(
         self,
@@ -214,10 +199,12 @@ class AttentionExplorer(ipywidgets.VBox):  # type: ignore[misc]
         try:
             self._long = {}
             self._tokens, self._queries = captions.listed(tokens), captions.listed(queries)
-            self._take(source, generated, None, kind=None, **reading)
+            self._take(source, generated, **reading)
             self._choice = choosing.choose(self._source, {}, self._choice)
             drawn = self._drawn(self._choice)
-            self.map.update(**drawn, error="")
+            own = {"mask", "not_yet"} if self._own_mask else set()
+            stale = dict.fromkeys(own | self._placed)  # of the source before
+            self.map.update(**{**stale, **drawn}, error="")
         except BaseException:
             self._source, self._tokens, self._queries, self._choice, self._long = before
             self._generated = known
@@ -311,11 +298,10 @@ class AttentionExplorer(ipywidgets.VBox):  # type: ignore[misc]
     def _drawn(self, choice: Choice) -> dict[str, Any]:
         """What the map shows for `choice`; of a long head a first look, if it is the first time."""
         seen = read(self._source, choice)
-        tokens, queries = self._named(choice, seen)
+        tokens, queries = self._named(choice, None if seen.at is None else seen.at.end)
         keys, rows, status = captions.labels(
             self._source, choice, seen, tokens, queries, of_choice=self._tokens is None
         )
-        self._sequence = captions.of_item(steps.own_sequence(choice, tokens, queries), choice.batch)
         drawn = {
             "weights": seen.weights,
             "tokens": keys,
@@ -334,17 +320,16 @@ class AttentionExplorer(ipywidgets.VBox):  # type: ignore[misc]
             drawn["weights"] = self._long_grid(choice, seen.weights)
         return drawn
 
-    def _named(self, choice: Choice, seen: Extraction) -> tuple[Any, Any]:
+    def _named(self, choice: Choice, end: int | None) -> tuple[Any, Any]:
         """Tokens and queries: those given, else those of the ids that are known."""
-        tokens, queries = steps.tokens_of(self._source, choice, seen, self._texts, self._generated)
+        tokens, queries = steps.tokens_of(self._source, choice, end, self._texts, self._generated)
         return (
             tokens if self._tokens is None else self._tokens,
             queries if self._queries is None else self._queries,
         )
 
     def _step_names(self, count: int) -> list[str]:
-        rows = steps.rows_of(self._source, self._choice)
-        return ["all", *steps.menu(rows, count, self._sequence)]
+        return ["all", *steps.menu(self._source, self._choice, count, self._named)]
 
     # -- long heads -----------------------------------------------------------------------------
 

@@ -310,12 +310,20 @@ class CaptureSource:
 
             return Extraction(LongHead(HeadStream(calls[0].record, choice.batch, int(choice.head))))
         where = {**self.where(choice), "step": choice.step}
-        return Extraction(
-            self.capture.weights(choice.layer, choice.head, **where),
-            self.capture.allowed(choice.layer, choice.head, **where),
-            at=self._positions(choice) if len(calls) > 1 else None,
-            padding=self.capture.padding(choice.layer, **where),
-        )
+        at = self._positions(choice) if len(calls) > 1 else None
+        weights = self.capture.weights(choice.layer, choice.head, **where)
+        allowed = self.capture.allowed(choice.layer, choice.head, **where)
+        padding = self.capture.padding(choice.layer, **where)
+        if at is not None and len(at.rows) < len(weights):
+            # Drafts that were rejected are no tokens of the text: what stands is all that is shown.
+            rows, keys = slice(0, len(at.rows)), slice(0, len(at.keys))
+            if bool((weights[rows, keys.stop :] != 0).any()):
+                raise ValueError("this step looked ahead at drafts that were rejected")
+            weights = weights[rows, keys]
+            allowed = None if allowed is None else allowed[rows, keys]
+            sides = zip(padding, (keys, rows), strict=True)
+            padding = tuple(None if side is None else side[part] for side, part in sides)
+        return Extraction(weights, allowed, at=at, padding=padding)
 
     def where(self, choice: Choice) -> dict[str, Any]:
         """Which sequence of which kind, as a capture is asked for it."""
@@ -330,8 +338,16 @@ class CaptureSource:
         found = self.capture.positions(choice.layer, step=choice.step, **where)
         if found is None:
             return None
-        whole = self.capture.positions(choice.layer, **where)
-        return Positions(found[0], found[1], whole[0].stop)
+        rows, keys = found
+        steps = self.capture.step_rows(choice.layer, **where)
+        if not steps:
+            return Positions(rows, keys, rows.stop)
+        if choice.step is not None:
+            lost = len(rows) - len(steps[choice.step])
+            if not self.capture.find(choice.layer, choice.kind)[0].cross:
+                keys = keys[: len(keys) - lost]
+            rows = steps[choice.step]
+        return Positions(rows, keys, steps[-1].stop)
 
 
 def read(source: Source, choice: Choice) -> Extraction:

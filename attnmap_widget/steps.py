@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from . import labels
-from .generated import Generated, completed
+from . import captions, labels
+from .generated import Generated, as_generated, completed
 from .long import LongHead
 from .returned import KindsSource, StepsSource
-from .sources import CaptureSource, Choice, Extraction, Positions, Source
+from .sources import (
+    CaptureSource,
+    Choice,
+    Extraction,
+    Positions,
+    Source,
+    StackSource,
+    as_source,
+)
 from .weights import shape_of
 
 _UNSEEN = "?"
@@ -41,19 +49,23 @@ class Texts:
 
 
 def tokens_of(
-    source: Source, choice: Choice, seen: Extraction, texts: Texts, generated: Generated
+    source: Source, choice: Choice, end: int | None, texts: Texts, generated: Generated
 ) -> tuple[list[Any] | None, list[Any] | None]:
-    """(tokens, queries) of the choice's batch item by the ids that were run and generated."""
+    """(tokens, queries) of the choice's batch item by the ids that were run and generated.
+
+    `end`: how many positions ran in all steps; None: there was one forward, or no common order.
+    """
     if texts.tokenizer is None:
         return None, None
     inputs, targets = None, None
     if isinstance(source, CaptureSource):
-        inputs, targets = source.capture.ids(choice.layer, **source.where(choice))
-    if seen.at is not None:
+        where = {**source.where(choice), "step": choice.step}
+        inputs, targets = source.capture.ids(choice.layer, **where)
+    if end is not None:
         if _is_decoders(choice.kind):
-            targets = completed(targets, seen.at.end, generated, choice.batch)
+            targets = completed(targets, end, generated, choice.batch)
         else:
-            inputs = completed(inputs, seen.at.end, generated, choice.batch)
+            inputs = completed(inputs, end, generated, choice.batch)
     return texts.of(inputs), texts.of(targets)
 
 
@@ -71,12 +83,41 @@ def rows_of(source: Source, choice: Choice) -> list[range]:
     return []
 
 
-def menu(rows: Sequence[range], count: int, sequence: Any) -> list[str]:
-    """What the menu says of each step: "3 · ' mat' at 9", the token that looks and where it is."""
-    if len(rows) != count:
+def menu(
+    source: Source, choice: Choice, count: int, named: Callable[[Choice, int | None], Any]
+) -> list[str]:
+    """What the menu says of each step: "3 · ' mat' at 9", the token that looks and where it is.
+
+    `named`: gives (tokens, queries) for a number of positions that ran.
+    """
+    rows = rows_of(source, choice)
+    if not rows:
         return [str(step) for step in range(count)]
-    shown = None if sequence is None else labels.readable(sequence)
-    return [f"{step} · {_said(row, shown)}" for step, row in enumerate(rows)]
+    try:
+        own = captions.of_item(own_sequence(choice, *named(choice, rows[-1].stop)), choice.batch)
+    except ValueError:  # the map says what is wrong with the tokens
+        own = None
+    shown = None if own is None else labels.readable(own)
+    known = [f"{step} · {_said(row, shown)}" for step, row in enumerate(rows)]
+    return known + [str(step) for step in range(len(rows), count)]
+
+
+def read_source(
+    source: Any, generated: Any, tokens: Any, queries: Any, reading: dict[str, Any]
+) -> tuple[Source, Generated]:
+    """What an explorer was given, and what is known of how it was generated."""
+    if generated is None and hasattr(source, "sequences"):
+        generated = source
+    known = as_generated(generated, reading.pop("beam_indices", None))
+    if queries is not None and reading.get("kind") is None:
+        reading["kind"] = "cross"  # of bare steps with rows of their own
+    found = as_source(
+        source, beam_indices=known.beam_indices, independent=known.independent, **reading
+    )
+    keys, rows = captions.of_item(tokens, 0), captions.of_item(queries, 0)
+    if isinstance(found, StackSource) and keys is not None:
+        found = found.without_slots(len(keys if rows is None else rows), len(keys))
+    return found, known
 
 
 def _said(row: range, shown: list[str] | None) -> str:

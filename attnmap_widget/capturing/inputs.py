@@ -105,10 +105,12 @@ def names_of(
     return (None, False), (None, False)
 
 
-def row(inputs: list[Inputs], name: str, turn: Turn) -> list[int | None] | None:
-    """One item's ids that were given at once, at the step before anything was generated."""
+def row(
+    inputs: list[Inputs], name: str, turn: Turn, step: int | None = None
+) -> list[int | None] | None:
+    """One item's ids that were given at once: at `step`, or None: before anything was generated."""
     call, item = turn
-    table = fed(inputs, name, inputs[0].step)
+    table = fed(inputs, name, inputs[0].step if step is None else step)
     return None if table is None else _item(table, item, call.shape[0])
 
 
