@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .errors import ShapeError
+from .labels import readable
 from .sources import Choice, Extraction, Source, StackSource
 from .weights import BoolGrid, shape_of
 
@@ -83,6 +84,15 @@ def listed(given: Any) -> Any:
     return given.tolist() if hasattr(given, "tolist") else list(given)
 
 
+def quoted(label: str) -> str:
+    """A readable label in a line of text: there a space can be a space."""
+    inner = label.strip("·")
+    if inner:
+        left = len(label) - len(label.lstrip("·"))
+        label = " " * left + inner + " " * (len(label) - left - len(inner))
+    return f"'{label}'"
+
+
 def not_yet(weights: Any) -> BoolGrid:
     """True, (queries, keys), where a later key has no weight: it did not exist at that step."""
     values = np.asarray(weights, dtype=np.float32)
@@ -129,8 +139,8 @@ def _of_steps(
                 f"({at.end + 1} with the token that was generated last)"
             )
         if at.rows.stop == at.end < len(own):
-            last = own[-1]
-            status = f"the last token, {last!r} at {at.end}, was generated and never looked: no row"
+            last = quoted(readable(own)[-1])
+            status = f"the last token, {last} at {at.end}, was generated and never looked: no row"
     row_labels = at.rows if own is None else own[at.rows.start : at.rows.stop]
     if crossing:
         return range(keys) if tokens is None else tokens, row_labels, status

@@ -124,16 +124,8 @@ def _said(row: range, shown: list[str] | None) -> str:
     place = f"at {row.start}" if len(row) == 1 else f"at {row.start}–{row.stop - 1}"
     if shown is None or row.stop > len(shown) or not row:
         return place
-    first, last = (_quoted(shown[position]) for position in (row.start, row.stop - 1))
+    first, last = (captions.quoted(shown[position]) for position in (row.start, row.stop - 1))
     return f"{first} {place}" if len(row) == 1 else f"{first} … {last} {place}"
-
-
-def _quoted(label: str) -> str:
-    inner = label.strip("·")
-    if inner:  # in a menu a space can be one
-        left = len(label) - len(label.lstrip("·"))
-        label = " " * left + inner + " " * (len(label) - left - len(inner))
-    return f"'{label}'"
 
 
 def first_generated(

@@ -85,7 +85,7 @@ class Capture(Sequences):
     def __getstate__(self) -> dict[str, Any]:
         if self._open:
             raise TypeError("copy or pickle a capture after its with block")
-        return self.__dict__
+        return {**self.__dict__, "_known": {}}  # whose keys are of objects of this process
 
     # ------------------------------------------------------------------ what there is
 

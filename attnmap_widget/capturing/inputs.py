@@ -16,6 +16,8 @@ from .operations import MASK_CONSTANT
 
 IDS, TARGET_IDS = "input_ids", "decoder_input_ids"
 MASK, TARGET_MASK = "attention_mask", "decoder_attention_mask"
+# First words of the kinds that a model of one text has.
+_OWN = ("self", "effective", "text", "language")
 _NAMES = (IDS, TARGET_IDS, MASK, TARGET_MASK)
 
 
@@ -95,46 +97,68 @@ def names_of(
 
     The flag: whether the call's rows are those tokens, step by step. No name: not made of tokens.
     """
-    decodes = fed(inputs, TARGET_IDS) is not None
-    if call.kind == "self" and not decodes:
+    kind = _kind(call, inputs)
+    if kind == "self":
         return (IDS, True), (None, False)
-    if call.kind == "encoder":
+    if kind == "encoder":
         return (IDS, False), (None, False)
-    if decodes and call.kind in ("cross", "decoder"):
-        return (IDS, False), (TARGET_IDS, True)
-    return (None, False), (None, False)
-
-
-def row(
-    inputs: list[Inputs], name: str, turn: Turn, step: int | None = None
-) -> list[int | None] | None:
-    """One item's ids that were given at once: at `step`, or None: before anything was generated."""
-    call, item = turn
-    table = fed(inputs, name, inputs[0].step if step is None else step)
-    return None if table is None else _item(table, item, call.shape[0])
+    return ((IDS, False), (TARGET_IDS, True)) if kind else ((None, False), (None, False))
 
 
 def masks_of(call: AttentionCall, inputs: list[Inputs]) -> tuple[str | None, str | None]:
     """The names of the masks of the keys and of the queries of such calls."""
+    masks = {
+        "self": (MASK, MASK), "encoder": (MASK, MASK), "decoder": (TARGET_MASK, TARGET_MASK),
+        "cross": (MASK, TARGET_MASK),
+    }  # fmt: skip
+    return masks.get(_kind(call, inputs), (None, None))
+
+
+def _kind(call: AttentionCall, inputs: list[Inputs]) -> str:
+    """Whose tokens these are: "self", "encoder", "decoder", "cross"; "" for those of no text."""
     decodes = fed(inputs, TARGET_IDS) is not None
-    if call.kind == "encoder" or (call.kind == "self" and not decodes):
-        return MASK, MASK
-    if decodes and call.kind in ("cross", "decoder"):
-        return (MASK if call.kind == "cross" else TARGET_MASK), TARGET_MASK
-    return None, None
+    first, *rest = call.kind.split()
+    if call.cross:
+        return "cross" if decodes else ""
+    if first == "encoder" or (decodes and first == "decoder"):
+        return first
+    return "self" if not decodes and first in _OWN and rest != ["cross"] else ""
 
 
-def padding(inputs: list[Inputs], name: str | None, turn: Turn, at: range) -> list[bool] | None:
+def row(
+    inputs: list[Inputs], name: str, turn: Turn, count: int, step: int | None = None
+) -> list[int | None] | None:
+    """One item's ids that were given at once: at `step`, or None: before anything was generated.
+
+    None where they are not `count`.
+    """
+    call, item = turn
+    table = fed(inputs, name, inputs[0].step if step is None else step)
+    if table is None or table.shape[1] != count:
+        return None
+    return _item(table, item, call.shape[0])
+
+
+def padding(
+    inputs: list[Inputs], name: str | None, turn: Turn, at: range, lengths: dict[int, int]
+) -> list[bool] | None:
     """True where the longest mask of that name says padding, for the positions ``at``.
 
-    A mask that was not given for every position says nothing about those that came later.
+    lengths: of each step how long its mask has to be; another is of something else, such as the
+    text without a learned prefix. A mask that was not given for every position says nothing about
+    those that came later.
     """
-    tables = [one.given[name] for one in inputs if name is not None and name in one.given]
+    tables = [
+        one.given[name]
+        for one in inputs
+        if name is not None and name in one.given
+        if one.given[name].shape[1] == lengths.get(one.step)
+    ]
     if not tables:
         return None
     call, item = turn
     mask = _item(max(tables, key=lambda table: table.shape[1]), item, call.shape[0])
-    if mask is None or len(mask) < min(len(at), 1):
+    if mask is None:
         return None
     found = [position < len(mask) and mask[position] == 0 for position in at]
     return found if any(found) else None

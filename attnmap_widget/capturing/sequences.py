@@ -93,15 +93,19 @@ class Sequences:
         for name, rows in inputs.names_of(turns[0][0], self._inputs):
             if name is None:
                 found.append(None)
-            elif not rows:
-                found.append(inputs.row(self._inputs, name, turns[0]))
+            elif not rows or len(turns) == 1:
+                call = turns[0][0]
+                count = call.shape[2 if rows and call.cross else 3]
+                found.append(inputs.row(self._inputs, name, turns[0], count))
             else:
                 try:
                     placed = self._placed(turns)
                 except ValueError:
                     turn = self._turns(layer, kind, step, batch, beam_indices)[0]
-                    own = None if step is None else inputs.row(self._inputs, name, turn, step)
-                    found.append(own)
+                    keys = turn[0].shape[3]
+                    alone = step is not None
+                    ids = inputs.row(self._inputs, name, turn, keys, step) if alone else None
+                    found.append(ids)
                 else:
                     found.append(inputs.ids_of_steps(self._inputs, name, placed))
         return found[0], found[1]
@@ -122,11 +126,21 @@ class Sequences:
         at = self.positions(layer, batch, kind, step, beam_indices=beam_indices)
         if at is None:
             return None, None
-        turns = self._turns(layer, kind, step, batch, beam_indices)
-        keys, rows = inputs.masks_of(self.find(layer, kind)[0], self._inputs)
+        turns = self._turns(layer, kind, None, batch, beam_indices)
+        call = turns[0][0]
+        keys, rows = inputs.masks_of(call, self._inputs)
+        try:
+            placed = self._placed(turns)
+            ends = {one.call.step: one.query + one.call.shape[2] for one in placed}
+        except ValueError:
+            ends = {one.step: one.shape[3] for one, _ in turns if one.shape[2] == one.shape[3]}
+        # Of the inputs a mask is given once, or with every step; of the own text it grows.
+        one_text = keys == rows == inputs.MASK and len(turns) == 1
+        whole = {one.step: call.shape[3] for one in self._inputs}
+        lengths = whole if one_text or call.cross else ends
         return (
-            inputs.padding(self._inputs, keys, turns[0], at[1]),
-            inputs.padding(self._inputs, rows, turns[0], at[0]),
+            inputs.padding(self._inputs, keys, turns[0], at[1], lengths),
+            inputs.padding(self._inputs, rows, turns[0], at[0], ends),
         )
 
     @property

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import transformers
 from capture_support import build, token_ids
 from generate_support import DECODERS, PROMPT, Words, words
 
@@ -81,6 +82,44 @@ def test_a_square_mask_of_queries_by_keys_is_no_padding() -> None:
     explorer = explore(model, {"x": x, "attention_mask": mask})
     assert padding_of(explorer) is None
     assert explorer.map.states[0, 1] == State.CANNOT_LOOK
+
+
+def test_a_mask_without_a_learned_prefix_says_nothing_of_the_keys() -> None:
+    """Four keys before the text: the mask of the text alone would name the wrong ones."""
+
+    class Prefixed(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = llama()
+            self.prefix = torch.nn.Parameter(torch.randn(1, 4, 48))
+
+        def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> Any:
+            embedded = self.inner.get_input_embeddings()(input_ids)
+            prefix = self.prefix.expand(len(embedded), -1, -1)
+            ones = attention_mask.new_ones(len(embedded), 4)
+            return self.inner(
+                inputs_embeds=torch.cat([prefix, embedded], 1),
+                attention_mask=torch.cat([ones, attention_mask], 1),
+            )
+
+    explorer = explore(Prefixed(), batch(), tokenizer=Words())
+    assert explorer.map.weights.shape == (11, 11)
+    assert padding_of(explorer) is None
+    assert explorer.map.tokens == list(range(11))
+
+
+def test_a_vision_tower_has_no_tokens_even_with_as_many_patches() -> None:
+    size = {"hidden_size": 24, "intermediate_size": 30, "num_hidden_layers": 2}
+    text = {**size, "num_attention_heads": 3, "vocab_size": 90, "eos_token_id": 2}
+    vision = {**size, "num_attention_heads": 2, "image_size": 4, "patch_size": 2}
+    model = build("CLIPModel", transformers.CLIPConfig(text_config=text, vision_config=vision))
+    ids = token_ids(1, 5)
+    inputs = {"input_ids": ids, "pixel_values": torch.randn(1, 3, 4, 4)}
+    explorer = explore(model, inputs, tokenizer=Words(), kind="text")
+    assert explorer.map.tokens == words(ids[0])
+    explorer.kind = "vision"
+    assert explorer.map.weights.shape == (5, 5)
+    assert explorer.map.tokens == [0, 1, 2, 3, 4]
 
 
 def test_the_menu_of_steps_names_token_and_position() -> None:
