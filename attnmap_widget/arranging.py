@@ -8,13 +8,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import axes, captions
-from .checked import Cell, accept_options
+from .options import Cell, accept_options
 from .pieces import Groups, by_marks
-from .sources import Choice, Source
+from .sources import Choice, Extraction, Source
 from .weights import shape_of
 from .words import any_of, every_index, existing, gather
 
-SIZED = ("mask", "not_yet", "padding", "exclude_keys", "positions", "query_offset")
+SIZED = (
+    "mask", "not_yet", "padding", "exclude_keys", "positions", "query_offset", "generated",
+)  # fmt: skip
 """Options of a map that speak of its rows and columns by number."""
 _PLAIN = dict.fromkeys(SIZED) | {"exclude_keys": (), "query_offset": 0}
 
@@ -36,6 +38,9 @@ class Known(NamedTuple):
         words = _of_item(self.words, batch, nested=2) if merged else None
         special = set(_of_item(self.special, batch, nested=1) or ()) if hide else set()
         groups = [[index] for index in range(begin, end)] if words is None else words
+        last = end - 1 if words is None else max(index for group in words for index in group)
+        if last < end - 1:
+            raise ValueError(f"words: the groups end at token {last}, the map at {end - 1}")
         found = [
             [index - begin for index in group if begin <= index < end and index not in special]
             for group in groups
@@ -80,7 +85,7 @@ class Knowledge(NamedTuple):
         self,
         source: Source,
         choice: Choice,
-        shape: tuple[int, ...],
+        seen: Extraction,
         merged: bool,
         hide: bool,
     ) -> Shown | None:
@@ -88,7 +93,7 @@ class Knowledge(NamedTuple):
         merged, hide = merged and self.words, hide and self.special
         if not (merged or hide):
             return None
-        keys, rows = captions.sides(source, choice, shape, queries=self.has_queries)
+        keys, rows = captions.sides(source, choice, seen, queries=self.has_queries)
         sides = {"tokens": self.tokens, "queries": self.queries, None: Known()}
         groups = [
             sides[side.of].groups(choice.batch, side.begin, side.end, merged=merged, hide=hide)
@@ -141,13 +146,18 @@ def _know(name: str, words: Any, special: Any, tokens: Any) -> Known:
     return Known(words or None, special or None)
 
 
-def arrange(drawn: dict[str, Any], shown: Shown, given: Mapping[str, Any]) -> dict[str, Any]:
-    """What a map is given, for the tokens that are shown; `given` are its own sized options."""
+def arrange(
+    drawn: dict[str, Any], shown: Shown, given: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What a map is given, for the tokens that are shown; `given` are its own sized options.
+
+    Beside it the sized options as they are of single tokens, accepted.
+    """
     tokens, queries = list(drawn["tokens"]), drawn["queries"]
     rows = tokens if queries is None else list(queries)
     shape = (len(rows), len(tokens))
     if shape_of(drawn["weights"]) != shape:
-        return drawn  # the map says what is wrong
+        return drawn, {}  # the map says what is wrong
     options = {name: value for name, value in {**given, **drawn}.items() if name in SIZED}
     accepted = {**_PLAIN, **accept_options(options, shape, one_list=queries is None)}
     placed = axes.resolve(accepted["positions"], accepted["query_offset"], shape[0])
@@ -168,12 +178,15 @@ def arrange(drawn: dict[str, Any], shown: Shown, given: Mapping[str, Any]) -> di
             if queries_padded is None
             else _all(queries_padded, row_groups),
         )
+    if accepted["generated"] is not None:
+        sides = zip(accepted["generated"], (shown.keys, row_groups), strict=True)
+        grouped["generated"] = tuple(_first_from(index, groups) for index, groups in sides)
     grouped["exclude_keys"] = [
         number
         for number, group in enumerate(shown.keys)
         if not set(group).isdisjoint(accepted["exclude_keys"])
     ]
-    return {**drawn, **grouped}
+    return {**drawn, **grouped}, accepted
 
 
 def plain(drawn: dict[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
@@ -201,6 +214,13 @@ def _groups(shown: Shown, axis: int) -> Groups:
 
 def _find(groups: Groups, token: int) -> int | None:
     return next((number for number, group in enumerate(groups) if token in group), None)
+
+
+def _first_from(index: int | None, groups: Groups) -> int | None:
+    """The first group with a token from `index` on; None where there is none."""
+    if index is None:
+        return None
+    return next((number for number, group in enumerate(groups) if max(group) >= index), None)
 
 
 def _all(flags: Any, groups: Groups) -> list[bool]:

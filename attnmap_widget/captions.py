@@ -8,8 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .combined import layers_of, offer
+from .errors import ShapeError
+from .labels import readable
 from .sources import Choice, Extraction, Source, StackSource
-from .weights import BoolGrid
+from .weights import BoolGrid, shape_of
 
 
 def title(source: Source, choice: Choice, seen: Extraction | None, caption: str) -> str:
@@ -71,22 +73,29 @@ def is_softmax(choice: Choice) -> bool:
 
 
 def labels(
-    source: Source, choice: Choice, shape: tuple[int, ...], tokens: Any, queries: Any
+    source: Source,
+    choice: Choice,
+    seen: Extraction,
+    tokens: Any,
+    queries: Any,
+    *,
+    of_choice: bool = False,
 ) -> tuple[Sequence[Any], Sequence[Any] | None, str]:
     """(keys, rows or None for the same, status); positions where there are no tokens.
 
     `tokens` name the keys. `queries` name the rows where they are other tokens: of a cross map, and
-    both axes of a decoder's own.
+    both axes of a decoder's own. `of_choice`: they are those of this batch item for certain.
     """
-    given = tokens
-    tokens, queries = (of_item(one, choice.batch) for one in (tokens, queries))
+    given, shape = tokens, shape_of(seen.weights)
     if isinstance(source, StackSource):
-        count = None if tokens is None else len(tokens)
-        source.refuse_misfit(count if queries is None else len(queries), count)
+        refuse_misfit(source, choice, tokens, queries)
+    tokens, queries = (of_item(one, choice.batch) for one in (tokens, queries))
     if len(shape) != 2:
         return ["?"] if tokens is None else tokens, queries, ""  # the map says what is wrong
     rows, keys = shape
     kind = choice.kind or ""
+    if offer(source, choice.layer, choice.kind).steps > 1:
+        return _of_steps(kind, seen, shape, tokens, queries)
     if kind.endswith("cross"):
         return (
             range(keys) if tokens is None else tokens,
@@ -95,11 +104,36 @@ def labels(
         )
     if kind in ("encoder", "decoder"):
         tokens, queries = (tokens if kind == "encoder" else queries), None
-    if offer(source, choice.layer, choice.kind).steps > 1:
-        return _generated(tokens, choice.step, rows, keys)
     if tokens is None:
         return range(keys), None if rows == keys else range(rows), ""
-    return tokens, queries, _one_list(source, choice, given)
+    hidden = _hidden(source, choice.layer)
+    slots = f"{hidden} unused slots of a static cache, all zero, are left out" if hidden else ""
+    shared = "" if of_choice else _one_list(source, choice, given)
+    return tokens, queries, "; ".join(filter(None, (shared, slots)))
+
+
+def refuse_misfit(source: StackSource, choice: Choice, tokens: Any, queries: Any) -> None:
+    """ShapeError if the layers do not fit the tokens."""
+    tokens, queries = (of_item(one, choice.batch) for one in (tokens, queries))
+    count = None if tokens is None else len(tokens)
+    source.refuse_misfit(count if queries is None else len(queries), count)
+
+
+def key_tokens(
+    source: Source, choice: Choice, seen: Extraction, tokens: Any, queries: Any
+) -> Sequence[Any] | None:
+    """The tokens of the keys as `labels` has them; None where there are none."""
+    keys, _, _ = labels(source, choice, seen, tokens, queries, of_choice=True)
+    return None if isinstance(keys, range) else keys
+
+
+def _hidden(source: Source, layer: int | str) -> int:
+    """How many slots of a static cache are left out."""
+    if not isinstance(source, StackSource):
+        return 0
+    if isinstance(layer, str):
+        return max(source.hidden.values(), default=0)
+    return source.hidden.get(layer, 0)
 
 
 class Side(NamedTuple):
@@ -111,23 +145,27 @@ class Side(NamedTuple):
     end: int
 
 
-def sides(
-    source: Source, choice: Choice, shape: tuple[int, ...], *, queries: bool
-) -> tuple[Side, Side]:
+def sides(source: Source, choice: Choice, seen: Extraction, *, queries: bool) -> tuple[Side, Side]:
     """Keys and rows, as `labels` names them; equal where the rows are the keys.
 
     `queries`: whether there is a second list of tokens.
     """
-    rows, keys = shape
+    rows, keys = shape_of(seen.weights)
     kind = choice.kind or ""
-    if kind.endswith("cross"):
-        return Side("tokens", 0, keys), Side("queries", 0, rows)
-    own = Side("queries" if kind == "decoder" else "tokens", 0, keys)
+    crossing = kind.endswith("cross")
+    own = "queries" if crossing or kind == "decoder" else "tokens"
+    given = Side("tokens", 0, keys)
     if offer(source, choice.layer, choice.kind).steps > 1:
-        return own, own._replace(begin=keys - rows)  # the last of the keys
+        if seen.at is None:
+            return given if crossing else Side(None, 0, keys), Side(None, 0, rows)
+        looking, looked = (Side(own, part.start, part.stop) for part in seen.at[:2])
+        return given if crossing else looked, looking
+    if crossing:
+        return given, Side("queries", 0, rows)
     if queries and kind not in ("encoder", "decoder"):
-        return own, Side("queries", 0, rows)
-    return own, own if rows == keys else Side(None, 0, rows)
+        return given, Side("queries", 0, rows)
+    given = Side(own, 0, keys)
+    return given, given if rows == keys else Side(None, 0, rows)
 
 
 def listed(given: Any) -> Any:
@@ -137,6 +175,15 @@ def listed(given: Any) -> Any:
     if isinstance(given, (str, bytes)):
         raise TypeError(f"tokens: got one {type(given).__name__}, expected a list of tokens")
     return given.tolist() if hasattr(given, "tolist") else list(given)
+
+
+def quoted(label: str) -> str:
+    """A readable label in a line of text: there a space can be a space."""
+    inner = label.strip("·")
+    if inner:
+        left = len(label) - len(label.lstrip("·"))
+        label = " " * left + inner + " " * (len(label) - left - len(inner))
+    return f"'{label}'"
 
 
 def not_yet(weights: Any) -> BoolGrid:
@@ -165,15 +212,35 @@ def of_item(tokens: Any, batch: int) -> Any:
     return list(tokens[batch])
 
 
-def _generated(
-    tokens: Any, step: int | None, rows: int, keys: int
+def _of_steps(
+    kind: str, seen: Extraction, shape: tuple[int, ...], tokens: Any, queries: Any
 ) -> tuple[Sequence[Any], Sequence[Any] | None, str]:
-    """Labels by position after generate: the rows are the last `rows` positions."""
-    known = list(range(keys)) if tokens is None else list(tokens)
+    """Labels by position after generate."""
+    rows, keys = shape
+    if seen.at is None:
+        crossing = kind.endswith("cross") and tokens is not None
+        status = "where this step stands in the text is not certain: no tokens are shown"
+        return tokens if crossing else range(keys), range(rows), status
+    at = seen.at
+    crossing = kind.endswith("cross")
+    name, own = ("queries", queries) if crossing or kind == "decoder" else ("tokens", tokens)
     status = ""
-    if step is not None:
-        known = known[:keys]  # what came later is not in this step
-    elif len(known) == keys + 1:
-        last = known.pop()
-        status = f"the last token, {last!r} at {keys}, was generated and never looked: no row"
-    return known, None if rows == keys else known[keys - rows : keys], status
+    if own is not None:
+        _refuse_length(name, own, at.end, kind)
+        if at.rows.stop == at.end < len(own):
+            last = quoted(readable(own)[-1])
+            status = f"the last token, {last} at {at.end}, was generated and never looked: no row"
+    row_labels = at.rows if own is None else own[at.rows.start : at.rows.stop]
+    if crossing:
+        return range(keys) if tokens is None else tokens, row_labels, status
+    key_labels = at.keys if own is None else own[at.keys.start : at.keys.stop]
+    return key_labels, None if at.rows == at.keys else row_labels, status
+
+
+def _refuse_length(name: str, own: Any, end: int, kind: str) -> None:
+    """ShapeError unless these are the tokens that ran, with or without the one generated last."""
+    if len(own) not in (end, end + 1):
+        raise ShapeError(
+            f"{name}: got {len(own)}, but {end} positions ran in {kind or 'self'} attention "
+            f"({end + 1} with the token that was generated last)"
+        )

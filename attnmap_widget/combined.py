@@ -32,9 +32,9 @@ def offer(source: Source, layer: int | str, kind: str | None) -> Offer:
     shared = [m for m in offers[0].measures if all(m in other.measures for other in offers)]
     return Offer(
         kinds,
-        max(each.heads for each in offers),
-        min(each.items for each in offers),
-        max(each.steps for each in offers),
+        heads=max(each.heads for each in offers),
+        items=min(each.items for each in offers),
+        steps=max(each.steps for each in offers),
         measures=shared[:1] if layer == "rollout" else shared,
     )
 
@@ -58,16 +58,17 @@ def read(source: Source, choice: Choice) -> Extraction:
         (reading.heads(layer).weights for layer in choices),
         "layer",
     )
-    return Extraction(found.values, reading.mask(), (found.given, found.given))
+    return reading.whole(found.values, (found.given, found.given))
 
 
 class _Reading:
-    """Reads maps one by one and notes where any of them may look."""
+    """Reads maps one by one and notes where any of them may look, and where all of them stand."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
         self._allowed: BoolGrid | None = None
         self._everywhere = False
+        self._first: Extraction | None = None
 
     def heads_of(self, choice: Choice) -> list[Choice]:
         count = self._source.offer(int(choice.layer), choice.kind).heads
@@ -83,7 +84,22 @@ class _Reading:
         """The mean or maximum of single heads."""
         reduction: aggregates.Reduction = "mean" if how == "mean" else "max"
         found = aggregates.reduce(reduction, self._weights(choices), what)
-        return Extraction(found.values, self.mask(), (found.used, found.given))
+        return self.whole(found.values, (found.used, found.given))
+
+    def whole(self, values: FloatGrid, heads: tuple[int, int]) -> Extraction:
+        """What was made of all that was read."""
+        assert self._first is not None
+        return self._first._replace(weights=values, allowed=self.mask(), heads=heads)
+
+    def note(self, one: Extraction) -> None:
+        """Remember where its rows and keys stand; ShapeError where those before stand elsewhere."""
+        if self._first is None:
+            self._first = one._replace(weights=None)
+        elif one.at != self._first.at:
+            raise ShapeError(
+                "the layers' rows and keys stand at different positions, as with a sliding window: "
+                "choose one layer"
+            )
 
     def mask(self) -> BoolGrid | None:
         """Where any of the maps that were read may look; None: everywhere, or not known."""
@@ -92,6 +108,7 @@ class _Reading:
     def _weights(self, choices: Sequence[Choice]) -> Iterator[Any]:
         for choice in choices:
             one = self._source.read(choice, held=True)
+            self.note(one)
             if one.allowed is None:
                 self._everywhere = True
             else:
@@ -109,12 +126,14 @@ def _rollout(source: Source, choices: Sequence[Choice]) -> Extraction:
             "cannot be multiplied up"
         )
     reach: Any = None
+    noted = _Reading(source)
 
     def layers() -> Iterator[FloatGrid]:
         nonlocal reach
         for choice in choices:
             held = choice if isinstance(choice.head, str) else choice._replace(head="mean")
             one = _Reading(source).heads(held)
+            noted.note(one)
             weights = np.array(one.weights)
             if source.offer(int(choice.layer), choice.kind).steps > 1:
                 # A key that did not exist yet had no weight at that step.
@@ -128,4 +147,5 @@ def _rollout(source: Source, choices: Sequence[Choice]) -> Extraction:
     values = aggregates.rollout(layers())
     allowed = reach > 0
     count = len(choices)
-    return Extraction(values, None if allowed.all() else allowed, (count, count))
+    whole = noted.whole(values, (count, count))
+    return whole._replace(allowed=None if allowed.all() else allowed)

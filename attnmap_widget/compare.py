@@ -14,11 +14,12 @@ import traitlets as t
 from numpy.typing import NDArray
 
 from . import differences, labels
-from .checked import INPUTS, Checked, check
+from .checked import Checked, check
 from .differences import Difference
 from .explorer import AttentionExplorer
 from .files import numbers
 from .map import AttentionMap
+from .options import INPUTS
 
 _LINKED = ("hover", "selection", "viewport")
 _FOLLOWED = [name for name in INPUTS if name not in _LINKED] + ["title"]

@@ -96,7 +96,7 @@ def _texts(
         given = tokenizer(texts, return_tensors="pt", padding=len(texts) > 1)
     given = tuple(given) if isinstance(given, list) else given  # as a DataLoader gives it
     given = _moved(given, next(model.parameters(), torch.empty(0)).device)
-    cap = run(model, given)
+    cap, _ = run(model, given)
     layer = next((layer for layer in cap.layers if kind in cap.kinds(layer)), cap.layers[0])
     call = cap.find(layer, kind)[0]
     ids = mask = None

@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import labels, schemes
-from .checked import Checked, Options, check
+from .checked import Checked, check
 from .errors import ShapeError
 from .grids import LongGrid
+from .options import Options
 from .states import State, counted, leaks
 from .tokens import Token
 from .weights import FloatGrid

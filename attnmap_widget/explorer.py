@@ -4,28 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import math
-import os
 import time
 from collections.abc import Sequence
-from functools import partial
-from pathlib import Path
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import ipywidgets
 import traitlets as t
 
-from . import arranging, captions, choosing, placed
-from .checked import refuse_unknown
-from .combined import offer, read
+from . import arranging, captions, choosing, steps
+from .combined import offer
+from .drawing import Drawing, Drawn
+from .files.explorer import ExplorerFiles
 from .grids import LongGrid
-from .long import LongHead
 from .map import AttentionMap
+from .menus import LABELS, Menus
+from .options import Options, refuse_unknown
 from .passes import Pass, Progress
 from .patches import as_patches
-from .selector import Selector
-from .sources import CaptureSource, Choice, Source, StackSource, as_source
-from .switches import Switch, Switches
-from .weights import shape_of
+from .reading_on import read_whole
+from .sources import Choice, StackSource
+from .texts import Texts
 from .windows import Windows
 
 if TYPE_CHECKING:
@@ -36,16 +35,7 @@ _SETTLE = 0.03
 """Seconds in which further choices replace the one that is waiting to be drawn."""
 _RESTED = 0.2
 """Seconds after a map was drawn from which on a choice need not wait for further ones."""
-_AT_ONCE = 1 << 24
-"""Cells of a head that is read at once; a longer one gets a first look while it is read."""
-_KEPT = 8
-"""Long heads that stay read."""
-_LABELS = {
-    "layer": "Layer", "head": "Head", "kind": "Kind", "batch": "Item", "step": "Step",
-    "measure": "Measure",
-}  # fmt: skip
-_ALL_STEPS = "all"
-_OF_SOURCE = ("_source", "_tokens", "_queries", "_choice", "_long", "_known")
+_OF_SOURCE = ("_source", "_generated", "_tokens", "_queries", "_choice", "_long", "_told")
 
 
 class _Choice(t.Any):
@@ -55,15 +45,16 @@ class _Choice(t.Any):
         obj._choose({str(self.name): value})
 
 
-class AttentionExplorer(ipywidgets.VBox):  # type: ignore[misc]
+class AttentionExplorer(Drawing, Menus, ExplorerFiles, ipywidgets.VBox):  # type: ignore[misc]
     """Menus for layer and head (and kind, batch item, step where there is a choice) above a map.
 
     Parameters
     ----------
     source:
         A capture; a tuple of layers as transformers returns it, each (batch, heads, queries,
-        keys); an array (heads, queries, keys); an array of 4 axes with `axes`; or a function
-        `(layer, head) -> weights` with `layers=[…], heads=n`.
+        keys); a tuple of steps of layers, as `generate` returns it; the whole output of a model
+        or of `generate`; an array (heads, queries, keys); an array of 4 axes with `axes`; or a
+        function `(layer, head) -> weights` with `layers=[…], heads=n`.
     tokens:
         The keys (for one batch item, or a list of lists for all); their positions if left out.
     queries:
@@ -72,6 +63,16 @@ class AttentionExplorer(ipywidgets.VBox):  # type: ignore[misc]
         The keys are patches of a picture: `Patches(rows, columns)`, or (rows, columns) for a grid
         after a CLS token. They name themselves, so that tokens are only needed for other tokens of
         a sequence with a picture in it.
+    tokenizer:
+        Gives the tokens where none were given: by the ids that a capture saw run and those in
+        `generated`. Anything with `convert_ids_to_tokens(ids)`.
+    generated:
+        What `generate` returned, ids or output: the token generated last, the beams of a beam
+        search (then `batch` is a returned sequence), and where the generated part begins. Or that
+        position alone, where the prompt ends. It is marked on both axes.
+    beam_indices:
+        After beam search, what `generate` returned under that name: (sequences, generated tokens)
+        items of the batch. Not needed beside `generated=out`.
     axes:
         "layer head query key", "batch head query key" or "layer batch head query key"; with
         heads=n also "(head batch) query key" or "(batch head) query key", two on one axis.
@@ -80,13 +81,14 @@ class AttentionExplorer(ipywidgets.VBox):  # type: ignore[misc]
         "rollout" (Abnar & Zuidema 2020), and then `head` is "mean" if left out.
     words, query_words:
         Which pieces of `tokens` and of `queries` make a word, as `word_groups` gives it, or such
-        groups per batch item; True reads it from the pieces' marks. The map then shows words (keys
+        groups per batch item; True reads it from the pieces' marks, as it is without `tokens` where
+        a tokenizer gives them. The map then shows words (keys
         summed, queries averaged) while `merged` is True, which a box "Words" switches.
     special, query_special:
         Indices of the special tokens, or lists of them per batch item; a box "Special tokens"
         leaves them out. Nothing is rescaled, and what is left keeps its position.
     merged, hide_special:
-        How the two boxes start: words where they are known, with all tokens.
+        How the two boxes start: words where `words` says them, with all tokens.
     **map_options:
         Options of the `AttentionMap`.
 
@@ -114,12 +116,17 @@ class AttentionExplorer(ipywidgets.VBox):  # type: ignore[misc]
     error = t.Unicode(help="Why the chosen map could not be drawn, or empty.")
     _used = t.Int(0, help="Counts the sources; who shows them all observes it.")
 
+    _drawn: Drawn
+
     def __init__(
         self,
         source: Any,
         tokens: Any = None,
         queries: Any = None,
         *,
+        tokenizer: Any = None,
+        generated: Any = None,
+        beam_indices: Any = None,
         axes: str | None = None,
         layers: Sequence[int] | None = None,
         heads: int | None = None,
@@ -138,22 +145,25 @@ class AttentionExplorer(ipywidgets.VBox):  # type: ignore[misc]
         hide_special: bool = False,
         **map_options: Any,
     ) -> None:
-        self._source: Source = as_source(source, axes=axes, layers=layers, heads=heads)
         self._tokens, self._queries = captions.listed(tokens), captions.listed(queries)
+        self._texts = Texts(tokenizer)
         self.patches = None if patches is None else as_patches(patches)
-        self._known = arranging.knowledge(
-            self._tokens,
-            self._queries,
-            words=words,
+        reading = {"axes": axes, "layers": layers, "heads": heads}
+        self._take(source, generated, beam_indices=beam_indices, kind=kind, **reading)
+        by_tokenizer = words is True and self._reads
+        self._tell(
+            words=None if by_tokenizer else words,
             query_words=query_words,
             special=special,
             query_special=query_special,
         )
-        self._shown: arranging.Shown | None = None
         self._sized = {name: map_options[name] for name in arranging.SIZED if name in map_options}
         self._caption = str(map_options.pop("title", None) or "")
         self._softmax = map_options.pop("softmax", True)
         self._own_mask = not {"mask", "causal", "not_yet"} & map_options.keys()
+        self._placed = {"padding", "positions", "generated"} - map_options.keys()
+        if "query_offset" in map_options:
+            self._placed.discard("positions")
         self._waiting: dict[str, Any] = {}
         self._settled = -math.inf
         self._long: dict[Choice, LongGrid] = {}
@@ -165,68 +175,34 @@ class AttentionExplorer(ipywidgets.VBox):  # type: ignore[misc]
                 "measure": measure,
             },
         )  # fmt: skip
-        self._switches = Switches(self)
-        self.merged = merged and self._known.words
-        self.hide_special = hide_special
-        drawn, self._shown = self._arranged(self._choice)
-        self._status = drawn["status"]
+        self._menus = self._make_menus()
+        merged = merged and (by_tokenizer or self._told.words)
+        self._drawn = self._draw_of(self._choice, merged, hide_special)
+        if by_tokenizer and not self._drawn.known.words:
+            raise ValueError(
+                "words: the tokenizer does not say which pieces make a word; give them"
+            )
+        self.merged, self.hide_special = merged, hide_special
+        self._status = self._drawn.inputs["status"]
         self._map_options = map_options
-        self.map = AttentionMap(**{**map_options, **drawn})
-        self._selectors = {name: Selector(_LABELS[name]) for name in _LABELS}
-        self._menus = ipywidgets.HBox(
-            [*self._selectors.values(), *self._switches],
-            layout={"flex_flow": "row wrap", "grid_gap": "0 12px"},
-        )
+        self.map = AttentionMap(**{**map_options, **self._drawn.inputs})
         super().__init__([self._menus, self.map])
         self.add_class("attnmap-explorer")
         self._show_choice()
-        for name, selector in self._selectors.items():
-            selector.on_choice(partial(self._picked, name))
+        self._listen_to_menus()
         self._show_switches()
         self.observe(self._switched, names=["merged", "hide_special"])
         self._read_on()
 
-    @property
-    def layer_selector(self) -> Selector:
-        """The `ipywidgets.Dropdown` for the layer."""
-        return self._selectors["layer"]
-
-    @property
-    def head_selector(self) -> Selector:
-        """The `ipywidgets.Dropdown` for the head."""
-        return self._selectors["head"]
-
-    @property
-    def kind_selector(self) -> Selector:
-        """The `ipywidgets.Dropdown` for the kind; hidden where there is one only."""
-        return self._selectors["kind"]
-
-    @property
-    def batch_selector(self) -> Selector:
-        """The `ipywidgets.Dropdown` for the batch item; hidden where there is one only."""
-        return self._selectors["batch"]
-
-    @property
-    def step_selector(self) -> Selector:
-        """The `ipywidgets.Dropdown` for the step of a generation; hidden where there is one."""
-        return self._selectors["step"]
-
-    @property
-    def measure_selector(self) -> Selector:
-        """The `ipywidgets.Dropdown` for the measure; hidden where there are only weights."""
-        return self._selectors["measure"]
-
-    @property
-    def words_switch(self) -> Switch:
-        """The `ipywidgets.Checkbox` for words; hidden where it is not known what makes one."""
-        return self._switches.words
-
-    @property
-    def special_switch(self) -> Switch:
-        """The `ipywidgets.Checkbox` for special tokens; hidden where none is known."""
-        return self._switches.special
-
-    def use(self, source: Any, tokens: Any = None, queries: Any = None, **reading: Any) -> None:
+    def use(
+        self,
+        source: Any,
+        tokens: Any = None,
+        queries: Any = None,
+        *,
+        generated: Any = None,
+        **reading: Any,
+    ) -> None:
         """Explore another source.
 
         `reading` is axes, or layers and heads, and what is known of the tokens (words, special), as
@@ -237,22 +213,35 @@ class AttentionExplorer(ipywidgets.VBox):  # type: ignore[misc]
         known = {name: reading.pop(name) for name in arranging.KNOWN if name in reading}
         try:
             self._long = {}
-            self._source = as_source(source, **reading)
             self._tokens, self._queries = captions.listed(tokens), captions.listed(queries)
-            self._known = arranging.knowledge(self._tokens, self._queries, **known)
+            self._take(source, generated, **reading)
+            if known.get("words") is True and self._reads:
+                known.pop("words")
+            self._tell(**known)
             self._choice = choosing.choose(self._source, {}, self._choice)
-            drawn, shown = self._arranged(self._choice)
-            self.map.update(**drawn, error="")
+            drawn = self._draw_of(self._choice, *self._wish)
+            own = {"mask", "not_yet"} if self._own_mask else set()
+            stale = dict.fromkeys(own | self._placed)  # of the source before
+            self.map.update(**{**stale, **drawn.inputs}, error="")
         except BaseException:
             self.__dict__.update(before)
             raise
-        self._status, self._shown = drawn["status"], shown
+        self._drawn, self._status = drawn, drawn.inputs["status"]
         self._stop()
         self.error = ""
         self._show_choice()
         self._show_switches()
         self._used += 1
         self._read_on()
+
+    def _take(self, source: Any, generated: Any = None, **reading: Any) -> None:
+        """Read what the source is, and what is known of how it was generated."""
+        self._source, self._generated = steps.read_source(
+            source, generated, self._tokens, self._queries, reading
+        )
+
+    def _tell(self, **known: Any) -> None:
+        self._told = arranging.knowledge(self._tokens, self._queries, **known)
 
     @property
     def window(self) -> tuple[Windows, int] | None:
@@ -274,21 +263,25 @@ class AttentionExplorer(ipywidgets.VBox):  # type: ignore[misc]
         `choice` may name kind, batch, step and measure; what is left out is as shown now. Raises
         ValueError for what does not exist, and whatever the source raises.
         """
-        refuse_unknown(choice, _LABELS)
+        refuse_unknown(choice, LABELS)
         wanted = {"layer": layer, "head": head, **choice}
-        drawn = self._drawn_whole(choosing.choose(self._source, wanted, self._choice))
+        drawn = self._inputs(choosing.choose(self._source, wanted, self._choice))
         return AttentionMap(**{**self._map_options, **drawn})
 
-    # -- choosing -------------------------------------------------------------------------------
+    def summary(
+        self, *, padding: Any = None, delimiters: Any = None, progress: Progress | None = None
+    ) -> HeadSummary:
+        """What kind of head each is: one row for each (layer, head) of the source.
 
-    def _picked(self, name: str, value: Any, soon: bool) -> None:
-        """A menu was used: at once from Python, settled first from the browser.
-
-        The kernel handles messages one by one, so while one map is extracted further choices
-        pile up; only the last of them is drawn.
+        Kind, batch item and step are those shown now; padding, mask and positions are the map's, if
+        `padding` is left out. See `Capture.summary`, and `attnmap_widget.summary.measure` for what
+        each number is.
         """
-        value = None if name == "step" and value == _ALL_STEPS else value
-        self._pick({name: value}, soon)
+        from .summarizing import of_explorer
+
+        return of_explorer(self, padding=padding, delimiters=delimiters, progress=progress)
+
+    # -- choosing -------------------------------------------------------------------------------
 
     def _pick(self, wanted: dict[str, Any], soon: bool) -> None:
         try:
@@ -320,23 +313,7 @@ class AttentionExplorer(ipywidgets.VBox):  # type: ignore[misc]
 
     def _show_choice(self) -> None:
         """Bring traits and menus to the current choice."""
-        layer, head, kind, batch, step, measure = self._choice
-        there = offer(self._source, layer, kind)
-        steps = [_ALL_STEPS, *range(there.steps)] if there.steps > 1 else [_ALL_STEPS]
-        menus: dict[str, tuple[list[Any], Any]] = {
-            "layer": (choosing.layers(self._source), layer),
-            "head": (choosing.heads(layer, there.heads), head),
-            "kind": (there.kinds, kind),
-            "batch": (list(range(there.items)), batch),
-            "step": (steps, _ALL_STEPS if step is None else step),
-            "measure": (list(there.measures), measure),
-        }
-        self.batch_selector.description = _LABELS["batch"] if there.windows is None else "Window"
-        for name, (choices, chosen) in menus.items():
-            named = partial(choosing.named, name, there)
-            self._selectors[name].offer(choices, chosen, named)
-            if name not in ("layer", "head"):
-                self._selectors[name].layout.display = None if len(choices) > 1 else "none"
+        self._show_menus()
         before = dict(self._trait_values)
         self._trait_values.update(self._choice._asdict())
         for name, value in self._choice._asdict().items():  # told when all is in place
@@ -348,10 +325,11 @@ class AttentionExplorer(ipywidgets.VBox):  # type: ignore[misc]
     def _draw(self, *, switched: bool = False) -> None:
         self._stop()
         try:
-            drawn, shown = self._arranged(self._choice)
+            drawn = self._draw_of(self._choice, *self._wish)
             if switched:  # the pinned cell is of the same tokens as before
-                drawn["selection"] = arranging.moved(self.map.selection, self._shown, shown)
-            self.map.update(**drawn, error="")
+                before = self._drawn.shown
+                drawn.inputs["selection"] = arranging.moved(self.map.selection, before, drawn.shown)
+            self.map.update(**drawn.inputs, error="")
         except Exception as failure:  # noqa: BLE001 - whatever a source raises belongs in view
             self._fail(failure)
         except KeyboardInterrupt:
@@ -359,7 +337,7 @@ class AttentionExplorer(ipywidgets.VBox):  # type: ignore[misc]
             raise
         else:
             self.error = ""
-            self._status, self._shown = drawn["status"], shown
+            self._drawn, self._status = drawn, drawn.inputs["status"]
             self._show_switches()
             self._read_on()
 
@@ -369,42 +347,15 @@ class AttentionExplorer(ipywidgets.VBox):  # type: ignore[misc]
             f"{captions.title(self._source, self._choice, None, self._caption)}: {message}"
         )
 
-    def _drawn(self, choice: Choice) -> dict[str, Any]:
-        """What the map shows for `choice`; of a long head a first look, if it is the first time."""
-        return self._arranged(choice)[0]
+    def _inputs(self, choice: Choice) -> dict[str, Any]:
+        """What a map of `choice` is given, with a long head read to its end."""
+        return read_whole(self._draw_of(choice, *self._wish).inputs)
 
-    def _arranged(self, choice: Choice) -> tuple[dict[str, Any], arranging.Shown | None]:
-        """The same, with the tokens of which its rows and columns are; None: each of its own."""
-        seen = read(self._source, choice)
-        shape = shape_of(seen.weights)
-        tokens, queries, status = placed.labels(
-            self._source, choice, shape, self._tokens, self._queries, patches=self.patches
-        )
-        drawn = {
-            "weights": seen.weights,
-            "tokens": tokens,
-            "queries": queries,
-            "title": captions.title(self._source, choice, seen, self._caption),
-            "status": status,
-            "softmax": self._softmax and captions.is_softmax(choice),
-        }
-        if self._own_mask and isinstance(self._source, CaptureSource):
-            there = offer(self._source, choice.layer, choice.kind)
-            many = choice.step is None and there.steps > 1
-            drawn["mask"] = seen.allowed
-            drawn["not_yet"] = captions.not_yet(seen.weights) if many else None
-        long = isinstance(seen.weights, LongHead)
-        if long:
-            drawn["weights"] = self._long_grid(choice, seen.weights)
-        shown = None
-        if not long and len(shape := shape_of(seen.weights)) == 2:
-            shown = self._known.shown(self._source, choice, shape, *self._wish)
-        if shown is not None:
-            drawn["title"] += self._known.said(*self._wish)
-            drawn = arranging.arrange(drawn, shown, self._sized)
-        elif self._known.any or self._shown is not None:
-            drawn = arranging.plain(drawn, self._sized)
-        return drawn, shown
+    @property
+    def _options(self) -> Options:
+        """The map's, as they are of single tokens also where it shows words."""
+        options: Options = self.map._checked.options
+        return replace(options, **self._drawn.sized)
 
     # -- words and special tokens ---------------------------------------------------------------
 
@@ -417,114 +368,15 @@ class AttentionExplorer(ipywidgets.VBox):  # type: ignore[misc]
 
     @t.validate("merged")
     def _can_merge(self, proposal: Any) -> bool:
-        if proposal.value and not self._known.words:
+        if proposal.value and not self._drawn.known.words:
             raise ValueError("merged: it is not known which pieces make a word; give words=…")
         return bool(proposal.value)
 
     def _show_switches(self) -> None:
         long = isinstance(self.map._checked.grid, LongGrid)
-        self._switches.show(self._known, *self._wish, long=long)
+        self._switches.show(self._drawn.known, *self._wish, long=long)
 
-    def _drawn_whole(self, choice: Choice) -> dict[str, Any]:
-        """The same, with a long head read to its end; where nothing reads on, it has to be."""
-        drawn = self._drawn(choice)
-        grid = drawn["weights"]
-        if (
-            isinstance(grid, LongGrid)
-            and isinstance(grid.source, LongHead)
-            and grid.survey.read < 1
-        ):
-            drawn["weights"] = grid.source.read(lambda _: None, lambda: False)
-        return drawn
-
-    # -- long heads -----------------------------------------------------------------------------
-
-    def _long_grid(self, choice: Choice, head: LongHead) -> LongGrid:
-        grid = self._long.get(choice)
-        if grid is None and math.prod(head.shape) <= _AT_ONCE:
-            grid = head.read(lambda _: None, lambda: False)
-        if grid is None:
-            return head.first_look()
-        self._keep(choice, grid)
-        return grid
-
-    def _keep(self, choice: Choice, grid: LongGrid) -> None:
-        """Remember the heads that were read last, so that going back costs nothing."""
-        self._long.pop(choice, None)
-        self._long[choice] = grid
-        while len(self._long) > _KEPT:
-            del self._long[next(iter(self._long))]
-
-    def _read_on(self) -> None:
-        """After a first look, read the whole head beside the notebook."""
-        grid, choice = self.map._checked.grid, self._choice
-        if not isinstance(grid, LongGrid) or grid.survey.read == 1:
-            return
-        queries, keys = grid.shape
-        status = self._status
-
-        def progress(fraction: float) -> None:
-            self.map.status = f"reading {queries} × {keys} weights: {fraction:.0%}"
-
-        def done(whole: LongGrid) -> None:
-            self._keep(choice, whole)
-            self.map.update(weights=whole, status=status)
-
-        progress(0)
-        assert isinstance(grid.source, LongHead)
-        self._pass = Pass(grid.source.read, progress=progress, done=done, failed=self._fail)
-
-    def _stop(self) -> None:
-        if self._pass is not None:
-            self._pass.cancel()
-            self._pass = None
-
-    def summary(
-        self, *, padding: Any = None, delimiters: Any = None, progress: Progress | None = None
-    ) -> HeadSummary:
-        """What kind of head each is: one row for each (layer, head) of the source.
-
-        Kind, batch item and step are those shown now; padding, mask and positions are the map's, if
-        `padding` is left out. See `Capture.summary`, and `attnmap_widget.summary.measure` for what
-        each number is.
-        """
-        from .summarizing import of_explorer
-
-        return of_explorer(self, padding=padding, delimiters=delimiters, progress=progress)
-
-    # -- files ----------------------------------------------------------------------------------
-
-    def to_html(
-        self,
-        layers: Sequence[int] | None = None,
-        heads: Sequence[int | str] | None = None,
-        *,
-        theme: str = "light",
-        quantize: bool = False,
-    ) -> str:
-        """The maps of these layers and heads (None: all) with their menus, as one HTML file.
-
-        It needs neither network nor kernel; kind, batch item and step are those shown now.
-        `heads` may name "mean" and "max". `theme` and `quantize` are as in
-        `AttentionMap.to_html`. ValueError for a layer or head that does not exist, and, before
-        the maps are read, for a page above 50 MB.
-        """
-        from .files.html import explorer_to_html
-
-        return explorer_to_html(self, layers, heads, theme, quantize=quantize)
-
-    def save(self, path: str | os.PathLike[str], **options: Any) -> Path:
-        """Write all chosen maps as .html (options of `to_html`), or as another file the map shown.
-
-        Returns the path. ValueError for a suffix that is not known.
-        """
-        from .files import put
-
-        target = Path(path)
-        if target.suffix.lower() not in (".html", ".htm"):
-            return self.map.save(target, **options)
-        put(target, self.to_html(**options))
-        return target
+    # -- in the notebook ------------------------------------------------------------------------
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
         """Beside the live view the picture of the map that is shown, and a line of text."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from . import captions, choosing
+from . import captions, choosing, steps
 from .errors import ShapeError
 from .long import LongHead
 from .measuring import COLUMNS, Measuring, bands, measure
@@ -20,6 +20,7 @@ from .places import Places
 from .sheet import Known, Sheet
 from .sources import CaptureSource, Choice, Extraction, Source, StackSource
 from .states import State, StateGrid, cell_states, forbidden_cells
+from .summarizing import tokens_of, where_it_stands
 from .summary import HeadSummary
 from .thumbnails import Thumbnail, side, thumbnail
 from .weights import BoolGrid, FloatGrid, accept, shape_of
@@ -46,6 +47,8 @@ class Look(NamedTuple):
     causal: bool = False
     query_offset: int = 0
     padding: tuple[BoolGrid, BoolGrid | None] | None = None
+    own_padding: bool = False
+    """Whether each head is read with the padding that the model was told of."""
     exclude_keys: tuple[int, ...] = ()
 
 
@@ -169,7 +172,7 @@ class Filling:
         values, missing = accept(found.weights, *shape)
         states = self._states(choice, found, values, missing)
         small = thumbnail(values, states, self._longest, exclude_keys=self._excluded(shape))
-        numbers = measure(values, mask=self._mask(found, shape), **self._where(choice, shape))
+        numbers = measure(values, mask=self._mask(found, shape), **self._where(choice, found))
         return Seen(small, numbers, Known.ALL)
 
     def _states(
@@ -178,18 +181,19 @@ class Filling:
         look, mask, not_yet = self.look, self.look.mask, None
         if look.own_mask:
             mask = None if found.allowed is None else np.asarray(found.allowed, dtype=bool)
-            if self.step is None and self.source.offer(int(choice.layer), choice.kind).steps > 1:
+            if self.step is None and found.at is not None:
                 not_yet = captions.not_yet(values)
         elif mask is not None and mask.shape != values.shape:
             raise ShapeError(f"mask: got shape {mask.shape}, this head has {values.shape}")
-        self._refuse_misfit(values.shape)
+        padding = self._padding(found)
+        _refuse_misfit(padding, values.shape)
         return cell_states(
             values,
             missing,
             mask=mask,
             causal=look.causal,
             query_positions=look.query_offset + np.arange(len(values)),
-            padding=look.padding,
+            padding=padding,
             not_yet=not_yet,
         )
 
@@ -207,33 +211,27 @@ class Filling:
         )
         return None if forbidden is None else ~forbidden
 
-    def _where(self, choice: Choice, shape: tuple[int, ...]) -> dict[str, Any]:
+    def _padding(self, found: Extraction) -> tuple[Any, Any] | None:
+        """Of the (keys, queries): bool, True = padding; None for a side that has none."""
+        if not self.look.own_padding:
+            return self.look.padding
+        padding = found.padding
+        return padding and steps.padding_of(padding, shape_of(found.weights))
+
+    def _where(self, choice: Choice, found: Extraction) -> dict[str, Any]:
         """What `Places.of` has to know of the rows and columns, as `explorer.summary()` has it."""
         look, source = self.look, self.source
-        tokens = None
-        if (look.queries if choice.kind == "decoder" else look.tokens) is not None:
-            tokens, _, _ = captions.labels(source, choice, shape, look.tokens, look.queries)
-        where: dict[str, Any] = {"tokens": tokens, "padding": look.padding}
-        if look.padding is not None and look.padding[1] is None:
-            where["padding"] = look.padding[0]
+        padding = self._padding(found)
+        where: dict[str, Any] = {
+            "tokens": captions.key_tokens(source, choice, found, look.tokens, look.queries),
+            "padding": padding[0] if padding is not None and padding[1] is None else padding,
+        }
         if isinstance(source, CaptureSource):
-            part = source.capture.rows(choice.layer, choice.kind, choice.batch, choice.step)
+            part = source.rows(choice)
             offsets = {"query_offset": part.query_offset, "key_offset": part.key_offset}
             return {**where, **offsets, "cross": part.call.cross}
-        placed = look.causal or look.query_offset > 0
-        return {
-            **where,
-            "query_offset": look.query_offset if placed else None,
-            # Rows with tokens of their own are of another sequence, unless it is said where.
-            "cross": look.queries is not None and not placed,
-        }
-
-    def _refuse_misfit(self, shape: tuple[int, ...]) -> None:
-        if self.look.padding is None:
-            return
-        keys, queries = self.look.padding
-        if len(keys) != shape[1] or (queries is not None and len(queries) != shape[0]):
-            raise ShapeError(f"padding: the map's does not fit this head of {shape}")
+        told = look.query_offset if look.causal or look.query_offset > 0 else None
+        return {**where, **where_it_stands(choice, found, told, look.queries)}
 
     def _excluded(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         return tuple(key for key in self.look.exclude_keys if key < shape[1])
@@ -241,7 +239,8 @@ class Filling:
     def _see_long(self, choice: Choice, head: LongHead) -> Seen:
         """A head that is not held: whole up to `_WHOLE` cells, else a sample of its queries."""
         queries, keys = head.shape
-        measuring = Measuring(Places.of(head.shape, **self._where(choice, head.shape)))
+        found = Extraction(head)
+        measuring = Measuring(Places.of(head.shape, **self._where(choice, found)))
         if math.prod(head.shape) <= _WHOLE:
             values, states = head.window((0, queries, 0, keys))
             excluded = self._excluded(head.shape)
@@ -259,18 +258,26 @@ class Filling:
         return Seen(small._replace(shape=head.shape), measuring.result(), Known.SAMPLE)
 
 
+def _refuse_misfit(padding: tuple[Any, Any] | None, shape: tuple[int, ...]) -> None:
+    if padding is None:
+        return
+    keys, queries = padding
+    if len(keys) != shape[1] or (queries is not None and len(queries) != shape[0]):
+        raise ShapeError(f"padding: the map's does not fit this head of {shape}")
+
+
 def of_explorer(explorer: AttentionExplorer) -> Filling:
     """The heads of the kind, item and step that it shows, looked at as its map was told."""
-    options = explorer.map._checked.options
+    options = explorer._options
     own_mask = explorer._own_mask and isinstance(explorer._source, CaptureSource)
     look = Look(
-        explorer._tokens,
-        explorer._queries,
+        *tokens_of(explorer),
         own_mask=own_mask,
         mask=None if own_mask else options.mask,
         causal=options.causal,
         query_offset=options.query_offset,
         padding=options.padding,
+        own_padding=explorer._drawn.own_padding,
         exclude_keys=options.exclude_keys,
     )
     return Filling(explorer._source, explorer.kind, explorer.batch, explorer.step, look)
@@ -280,6 +287,5 @@ def of_source(source: Source, look: Look, wanted: dict[str, Any]) -> Filling:
     """The heads of the kind, item and step that are wanted; raises as an explorer does."""
     choice = choosing.choose(source, wanted)
     if isinstance(source, StackSource):
-        shape = shape_of(source.stack[0])[-2:]
-        captions.labels(source, choice, shape, look.tokens, look.queries)  # refuses a misfit
+        captions.refuse_misfit(source, choice, look.tokens, look.queries)
     return Filling(source, choice.kind, choice.batch, choice.step, look)

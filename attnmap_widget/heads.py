@@ -12,12 +12,13 @@ import anywidget
 import traitlets as t
 
 from . import captions, head_captions, schemes
-from .checked import refuse_unknown
 from .filling import Filling, Look, of_explorer, of_source
+from .given import as_source
 from .map import _asset
 from .measuring import COLUMNS
+from .options import refuse_unknown
 from .passes import Cancelled, Pass, Progress, Turns
-from .sources import FunctionSource, as_source
+from .sources import FunctionSource
 from .summary import HeadSummary
 
 if TYPE_CHECKING:

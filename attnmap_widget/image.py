@@ -11,10 +11,10 @@ import traitlets as t
 from numpy.typing import NDArray
 
 from . import labels, overlay, pictures
-from .checked import refuse_unknown
 from .files import pixels, xml
 from .grids import LongGrid
 from .map import AttentionMap, _asset
+from .options import refuse_unknown
 from .overlay import Placing
 from .patches import as_patches
 

@@ -11,8 +11,9 @@ import traitlets as t
 from numpy.typing import NDArray
 
 from . import axes, labels, reading, tiles
-from .checked import INPUTS, Cell, Checked, accept_options, check, refuse_unknown
+from .checked import Checked, check
 from .files.methods import FileMethods
+from .options import INPUTS, Cell, accept_options, refuse_unknown
 from .reading import Lean
 from .schemes import STATIC
 from .states import StateGrid
@@ -150,6 +151,10 @@ class AttentionMap(FileMethods, anywidget.AnyWidget):
         help='Of a map too large to send cell by cell, each cell is the "max" or the "mean" of '
         "several weights."
     )
+    generated = _Input(
+        help="Index from which on the tokens were generated; a pair (key, query) where the rows "
+        "are other tokens, None for an axis without."
+    ).tag(sync=True, to_json=lambda pair, _: None if pair is None else list(pair))
     not_yet = _Input(help="bool (queries, keys), True = the key did not exist at that step.")
 
     _detail = t.Any(None).tag(

@@ -9,7 +9,8 @@ from . import captions
 from .combined import offer
 from .errors import ShapeError
 from .patches import Patches
-from .sources import Choice, Source
+from .sources import Choice, Extraction, Source
+from .weights import shape_of
 from .windows import Windows
 
 _OF_WORDS = ("text", "language")
@@ -19,16 +20,18 @@ _OF_WORDS = ("text", "language")
 def labels(
     source: Source,
     choice: Choice,
-    shape: tuple[int, ...],
+    seen: Extraction,
     tokens: Any,
     queries: Any,
     *,
     patches: Patches | None,
+    of_choice: bool = False,
 ) -> tuple[Sequence[Any], Sequence[Any] | None, str]:
     """As `captions.labels`, with the patches' own names.
 
     ShapeError with the sum written out if the count of keys is not that of the patches.
     """
+    shape = shape_of(seen.weights)
     if len(shape) == 2:
         windows = offer(source, choice.layer, choice.kind).windows
         if windows is not None and patches is not None:
@@ -44,7 +47,7 @@ def labels(
             tokens = patches.label(own, keys)
             if queries is None and rows != keys:
                 queries = range(rows)
-    return captions.labels(source, choice, shape, tokens, queries)
+    return captions.labels(source, choice, seen, tokens, queries, of_choice=of_choice)
 
 
 def _of_shift(windows: Windows) -> str:

@@ -13,9 +13,10 @@ from torch.nn.modules.module import register_module_forward_pre_hook
 
 from .capturing import Capture, capture
 from .explorer import AttentionExplorer
+from .generated import Generated, completed, returned
 from .passes import Cancelled, Pass, Progress
 from .patches import Patches
-from .tokenized import Encoded, known, refuse_too_long, token_lists
+from .tokenized import Encoded, known, refuse_too_long
 
 
 def explore(
@@ -38,9 +39,12 @@ def explore(
     inputs:
         A string (with `tokenizer`), a mapping (`model(**inputs)`), a tensor or tuple
         (`model(*inputs)`), or a function that runs the model (`lambda: model.generate(**inputs)`).
+        If it returns what `generate` returned, that is used as `generated=` is: for the token
+        generated last, the beams, and the mark where the generated part begins.
     tokenizer:
-        Gives the tokens of a mapping's `input_ids`. With a string there is also a text box: a new
-        sentence captures again. What it knows of words and special tokens is behind two boxes.
+        Gives the tokens of the ids that were run: `input_ids`, and `decoder_input_ids` for the
+        rows of a decoder. With a string there is also a text box: a new sentence captures again.
+        What it knows of words and special tokens is behind two boxes.
     patches:
         As for `AttentionExplorer`; True for what `Patches.from_model` makes of the inputs' pixels.
     tokens, queries, **options:
@@ -62,7 +66,7 @@ def explore(
     if patches is True:
         patches = Patches.from_model(model, _pixels(encoded))
     try:
-        cap = run(model, encoded)
+        cap, found = run(model, encoded)
     except Exception as failure:
         refuse_too_long(model, encoded, failure)
         decodes = getattr(getattr(model, "config", None), "is_encoder_decoder", False)
@@ -74,29 +78,58 @@ def explore(
         raise
     text = inputs if isinstance(inputs, str) else None
     if tokens is None and queries is None:
-        tokens, queries = token_lists(tokenizer, encoded)
         options = _with_known(options, known(tokenizer, encoded, text))
-    explorer = AttentionExplorer(cap, tokens, queries, patches=patches, **options)
+    if options.get("generated") is None:
+        options["generated"] = returned_of(cap, found)
+    explorer = AttentionExplorer(
+        cap, tokens, queries, tokenizer=tokenizer, patches=patches, **options
+    )
     if isinstance(inputs, str):
         _TextBox(explorer, model, inputs, tokenizer)
     return explorer
 
 
-def run(model: torch.nn.Module, inputs: Any, cancelled: Cancelled = lambda: False) -> Capture:
+def run(
+    model: torch.nn.Module, inputs: Any, cancelled: Cancelled = lambda: False
+) -> tuple[Capture, Any]:
     """Capture one run of `model` on `inputs`, in eval mode and without gradients.
 
-    `cancelled` is asked before each module runs; once it says True the run ends with `Stopped`.
+    Also gives what the run returned. `cancelled` is asked before each module runs; once it says
+    True the run ends with `Stopped`.
     """
     with _evaluating(model), _stopping(cancelled), torch.no_grad(), capture(model) as cap:
         if isinstance(inputs, Mapping):
-            model(**inputs)
+            returned = model(**inputs)
         elif isinstance(inputs, tuple):
-            model(*inputs)
+            returned = model(*inputs)
         elif callable(inputs) and not isinstance(inputs, torch.Tensor):
-            inputs()
+            returned = inputs()
         else:
-            model(inputs)
-    return cap
+            returned = model(inputs)
+    return cap, returned
+
+
+def returned_of(cap: Capture, found: Any) -> Generated | None:
+    """What a run returned, as far as it is the generation that was captured; None if it is not."""
+    generated = returned(found)
+    if generated.sequences is None:
+        return None
+    kinds = {call.kind for call in cap.calls}
+    kind = next((kind for kind in ("self", "decoder") if kind in kinds), None)
+    layer = next((call.layer for call in cap.calls if call.kind == kind), None)
+    if kind is None or layer is None or (generated.beams and generated.beam_indices is None):
+        return None
+    try:
+        for item in range(len(generated.sequences)):
+            where = {"batch": item, "kind": kind, "beam_indices": generated.beam_indices}
+            at = cap.positions(layer, **where)
+            ids = cap.ids(layer, **where)
+            if at is None:
+                return None
+            completed(ids[kind == "decoder"], at[0].stop, generated, item)
+    except (ValueError, TypeError):
+        return None
+    return generated
 
 
 class Stopped(Exception):  # noqa: N818 - it is no error: somebody asked for it
@@ -187,7 +220,7 @@ class _TextBox:
             with self._one_run:
                 encoded = _encode(self._model, text, self._tokenizer)
                 try:
-                    return run(self._model, encoded, cancelled), encoded, text
+                    return run(self._model, encoded, cancelled)[0], encoded, text
                 except Exception as failure:
                     refuse_too_long(self._model, encoded, failure)
                     raise
@@ -198,8 +231,7 @@ class _TextBox:
     def _done(self, found: tuple[Capture, Any, str]) -> None:
         cap, encoded, text = found
         try:
-            tokens = token_lists(self._tokenizer, encoded)
-            self._explorer.use(cap, *tokens, **known(self._tokenizer, encoded, text))
+            self._explorer.use(cap, **known(self._tokenizer, encoded, text))
         except Exception as failure:  # noqa: BLE001 - the last good map stays, with the reason
             self._failed(failure)
 

@@ -30,9 +30,13 @@ class Selector(ipywidgets.Dropdown):  # type: ignore[misc]
             style={"description_width": "initial"},
         )
 
-    def offer(self, values: Iterable[Any], value: Any, name: Callable[[Any], str] = str) -> None:
-        """Offer `values`, with `value` chosen; no choice of the user is reported for it."""
-        options = [(name(option), option) for option in values]
+    def offer(self, values: Iterable[Any], value: Any, names: Iterable[str] | None = None) -> None:
+        """Offer `values`, with `value` chosen; no choice of the user is reported for it.
+
+        `names`: what the menu says of each; None: the values themselves.
+        """
+        values = list(values)
+        options = list(zip(map(str, values) if names is None else names, values, strict=True))
         self._wanted = value
         self._offering = True
         try:

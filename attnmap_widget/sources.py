@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from .beams import chains
 from .errors import ShapeError
 from .long import LongHead
 from .tiles import WHOLE_LIMIT
@@ -38,6 +39,15 @@ class Choice(NamedTuple):
     """One of `MEASURES`."""
 
 
+class Positions(NamedTuple):
+    """Where the rows and the keys of one map stand in their sequences."""
+
+    rows: range
+    keys: range
+    end: int
+    """Of the rows' sequence, over all steps: one more may have been generated and never run."""
+
+
 class Extraction(NamedTuple):
     """One map as it was read."""
 
@@ -47,6 +57,10 @@ class Extraction(NamedTuple):
     """bool (queries, keys), True = may look; None = everywhere, or not known."""
     heads: tuple[int, int] = (1, 1)
     """Over how many heads it was taken, of how many."""
+    at: Positions | None = None
+    """None: one forward, or the steps have no common order."""
+    padding: tuple[Any, Any] | None = None
+    """Of the (keys, queries): bool, True = padding; or None for a side."""
 
 
 class Offer(NamedTuple):
@@ -59,6 +73,7 @@ class Offer(NamedTuple):
     steps: int = 1
     windows: Windows | None = None
     """Where the items are windows of a picture, or of several."""
+    measures: Sequence[str] = MEASURES[:1]
 
     @property
     def item_labels(self) -> list[str]:
@@ -71,8 +86,6 @@ class Offer(NamedTuple):
             + (f" of image {item // self.windows.count}" if images > 1 else "")
             for item in range(self.items)
         ]
-
-    measures: Sequence[str] = MEASURES[:1]
 
 
 class Source(Protocol):
@@ -97,45 +110,9 @@ class Source(Protocol):
         ...
 
 
-def as_source(
-    given: Any,
-    *,
-    axes: str | None = None,
-    layers: Sequence[int] | None = None,
-    heads: int | None = None,
-) -> Source:
-    """The source that `given` stands for; see `AttentionExplorer` for what is accepted.
-
-    Raises ShapeError for anything that is no stack of attention maps, or that could be two things.
-    """
-    if hasattr(given, "kinds") and hasattr(given, "calls"):
-        if layers is not None or heads is not None:
-            raise TypeError("layers and heads belong to a function source; choose layer=, head=")
-        return CaptureSource(given)
-    if hasattr(given, "named_modules"):
-        raise TypeError(
-            "source: got a model; explore(model, inputs) runs it and reads its attention"
-        )
-    if hasattr(given, "attentions"):
-        raise TypeError("source: got a model's outputs; give its attentions, or capture the model")
-    if callable(given) and not hasattr(given, "__array__"):
-        if layers is None or heads is None:
-            raise TypeError("source: a function (layer, head) -> weights needs layers=[…], heads=n")
-        if not len(layers) or heads < 1:
-            raise ValueError(f"source: layers={list(layers)}, heads={heads}; at least one of each")
-        return FunctionSource(given, list(layers), heads)
-    if axes is not None and heads is not None and layers is None:
-        return _split(given, axes, heads)
-    if layers is not None or heads is not None:
-        raise TypeError(
-            "layers and heads belong to a function source; arrays say so themselves, but for "
-            f"heads=… with axes={_SPLIT[0]!r} or {_SPLIT[1]!r}"
-        )
-    if given is None or (isinstance(given, (list, tuple)) and all(map(is_nothing, given))):
-        raise ShapeError(f"source: got {given!r}, no weights at all; {FUSED}")
-    if isinstance(given, (list, tuple)) and axes is None:
-        return StackSource(_layers(given), named_layers=True)
-    return _from_array(given, axes)
+def stacked(given: Sequence[Any]) -> StackSource:
+    """A tuple of layers, as a model returns it."""
+    return StackSource(_layers(given), named_layers=True)
 
 
 def _layers(given: Sequence[Any]) -> list[Any]:
@@ -146,8 +123,9 @@ def _layers(given: Sequence[Any]) -> list[Any]:
             raise ShapeError(f"source: layer {index} is {item!r}, no weights at all; {FUSED}")
         if isinstance(item, tuple):
             raise ShapeError(
-                f"source: entry {index} is a tuple of {len(item)}: the steps of generate()? "
-                "Capture the call instead: with capture(model) as cap: model.generate(…)"
+                f"source: entry {index} is a tuple of {len(item)}, but not all entries are tuples "
+                "of arrays, as the steps of generate() are; or capture the call: "
+                "with capture(model) as cap: model.generate(…)"
             )
         layer = as_numbers(item)[0] if isinstance(item, list) else item
         shape = shape_of(layer)
@@ -162,64 +140,6 @@ def _layers(given: Sequence[Any]) -> list[Any]:
     return layers
 
 
-def _from_array(given: Any, axes: str | None) -> StackSource:
-    array = as_numbers(given)[0] if isinstance(given, (list, tuple)) else given
-    shape = shape_of(array)
-    if axes is not None:
-        return _with_axes(array, shape, axes)
-    if len(shape) == 3:
-        return StackSource([array[None]], named_layers=False)
-    if len(shape) == 4 and shape[0] == 1:
-        return StackSource([array], named_layers=False)
-    if len(shape) == 4:
-        raise ShapeError(
-            f"source: got shape {shape}; 4 axes may be layers or a batch, which look alike. Say "
-            'axes="layer head query key" or axes="batch head query key"'
-        )
-    if len(shape) == 2:
-        raise ShapeError(f"source: got one grid {shape}; AttentionMap(tokens, weights) draws it")
-    raise ShapeError(
-        f"source: got shape {shape}; expected (heads, queries, keys), 4 axes with axes=…, a tuple "
-        "of layers, a capture, or a function (layer, head)"
-    )
-
-
-def _with_axes(array: Any, shape: tuple[int, ...], axes: str) -> StackSource:
-    accepted = {
-        "head query key": lambda: StackSource([array[None]], named_layers=False),
-        "batch head query key": lambda: StackSource([array], named_layers=False),
-        "layer head query key": lambda: StackSource([a[None] for a in array], named_layers=True),
-        "layer batch head query key": lambda: StackSource(list(array), named_layers=True),
-    }
-    names = " ".join(axes.replace(",", " ").split())
-    if names not in accepted:
-        raise ValueError(f"axes: got {axes!r}, accepted are {', '.join(map(repr, accepted))}")
-    if len(names.split()) != len(shape):
-        raise ShapeError(f"source: got shape {shape}, but axes={axes!r} names {len(names.split())}")
-    return accepted[names]()
-
-
-_SPLIT = ("(head batch) query key", "(batch head) query key")
-
-
-def _split(given: Any, axes: str, heads: int) -> StackSource:
-    """Heads and batch items on one axis, as some code returns them; which comes first is said."""
-    array = as_numbers(given)[0] if isinstance(given, (list, tuple)) else given
-    shape = shape_of(array)
-    names = " ".join(axes.split())
-    if names not in _SPLIT:
-        raise ValueError(f"axes: got {axes!r}; with heads=… accepted are {_SPLIT}")
-    if len(shape) != 3 or heads < 1 or shape[0] % heads:
-        raise ShapeError(
-            f"source: got shape {shape}, expected ({heads} heads × batch items, queries, keys)"
-        )
-    items = shape[0] // heads
-    if names == _SPLIT[1]:
-        return StackSource([array.reshape(items, heads, *shape[1:])], named_layers=False)
-    apart = array.reshape(heads, items, *shape[1:]).swapaxes(0, 1)
-    return StackSource([apart], named_layers=False)
-
-
 @dataclass(frozen=True)
 class StackSource:
     """Layers that are there already, each (batch, heads, queries, keys)."""
@@ -227,6 +147,8 @@ class StackSource:
     stack: list[Any]
     named_layers: bool
     """False for one stack of heads that nobody called a layer."""
+    hidden: dict[int, int] = field(default_factory=dict)
+    """Of a layer, how many slots of a static cache were left out."""
 
     @property
     def layers(self) -> list[int]:
@@ -241,6 +163,18 @@ class StackSource:
     def read(self, choice: Choice, *, held: bool = False) -> Extraction:
         """One head of one batch item, by indexing."""
         return Extraction(self.stack[int(choice.layer)][choice.batch][choice.head])
+
+    def without_slots(self, queries: int, keys: int) -> StackSource:
+        """Without the slots of a static cache beyond the last token, where all of them are zero."""
+        stack, hidden = list(self.stack), {}
+        for number, layer in enumerate(stack):
+            *_, rows, columns = shape_of(layer)
+            if rows != queries or columns <= keys or keys < queries:
+                continue
+            if not (as_numbers(layer[..., keys:])[0] != 0).any():
+                stack[number] = layer[..., :keys]
+                hidden[number] = columns - keys
+        return StackSource(stack, self.named_layers, hidden)
 
     def refuse_misfit(self, queries: int | None, keys: int | None) -> None:
         """ShapeError, with all axes in the message, if the first layer does not fit the tokens."""
@@ -280,6 +214,8 @@ class CaptureSource:
     """What `capture` recorded; a head is rebuilt when it is read."""
 
     capture: Any
+    beam_indices: Any = None
+    """After beam search: which beam gave each token. Batch items are then returned sequences."""
     named_layers = True
 
     @property
@@ -291,20 +227,16 @@ class CaptureSource:
         """As recorded for that layer and kind."""
         kinds = list(self.capture.kinds(layer))
         kind = kinds[0] if kind is None else kind
+        first = self.capture.find(layer, kind)[0]
+        beams = None if self.beam_indices is None else len(chains(self.beam_indices))
         return Offer(
             kinds,
-            self.capture.heads(layer, kind),
-            self.capture.batch_size(layer, kind),
-            self.capture.steps(layer, kind),
-            self._windows(layer, kind),
-            MEASURES
-            if self.capture.find(layer, kind)[0].record.sizes is not None
-            else MEASURES[:1],
+            heads=self.capture.heads(layer, kind),
+            items=self.capture.batch_size(layer, kind) if beams is None else beams,
+            steps=self.capture.steps(layer, kind),
+            windows=first.windows,
+            measures=MEASURES if first.record.sizes is not None else MEASURES[:1],
         )
-
-    def _windows(self, layer: int, kind: str | None) -> Windows | None:
-        windows: Windows | None = self.capture.find(layer, kind)[0].windows
-        return windows
 
     def read(self, choice: Choice, *, held: bool = False) -> Extraction:
         """The head's weights and where the model's own mask lets it look."""
@@ -321,14 +253,58 @@ class CaptureSource:
         if len(calls) == 1 and size > WHOLE_LIMIT and not (held or norms):
             from .capturing.streaming import HeadStream
 
-            return Extraction(LongHead(HeadStream(calls[0].record, choice.batch, int(choice.head))))
-        where = {"batch": choice.batch, "kind": choice.kind, "step": choice.step}
+            record, item = calls[0].record, self.rows(choice).item
+            return Extraction(LongHead(HeadStream(record, item, int(choice.head))))
+        where = {**self.where(choice), "step": choice.step}
         values = self.capture.value_norms if norms else self.capture.weights
         weights = values(choice.layer, choice.head, **where)
-        windows = self._windows(int(choice.layer), choice.kind)
+        windows: Windows | None = calls[0].windows
         if windows is not None:
             return _in_window(weights, windows.allowed(choice.batch % windows.count))
-        return Extraction(weights, self.capture.allowed(choice.layer, choice.head, **where))
+        at = self.positions(choice)
+        allowed = self.capture.allowed(choice.layer, choice.head, **where)
+        padding = self.capture.padding(choice.layer, **where)
+        if at is not None and len(at.rows) < len(weights):
+            # Drafts that were rejected are no tokens of the text: what stands is all that is shown.
+            rows, keys = slice(0, len(at.rows)), slice(0, len(at.keys))
+            if bool((weights[rows, keys.stop :] != 0).any()):
+                raise ValueError("this step looked ahead at drafts that were rejected")
+            weights = weights[rows, keys]
+            allowed = None if allowed is None else allowed[rows, keys]
+            sides = zip(padding, (keys, rows), strict=True)
+            padding = tuple(None if side is None else side[part] for side, part in sides)
+        return Extraction(weights, allowed, at=at, padding=padding)
+
+    def rows(self, choice: Choice) -> Any:
+        """All heads of the choice's layer as `Capture.rows` gives them."""
+        return self.capture.rows(choice.layer, step=choice.step, **self.where(choice))
+
+    def where(self, choice: Choice) -> dict[str, Any]:
+        """Which sequence of which kind, as a capture is asked for it."""
+        return {
+            "batch": choice.batch,
+            "kind": choice.kind,
+            "beam_indices": self.beam_indices,
+        }
+
+    def positions(self, choice: Choice) -> Positions | None:
+        """As in `Extraction.at`."""
+        where = self.where(choice)
+        if self.capture.steps(choice.layer, choice.kind) == 1:
+            return None
+        found = self.capture.positions(choice.layer, step=choice.step, **where)
+        if found is None:
+            return None
+        rows, keys = found
+        steps = self.capture.step_rows(choice.layer, **where)
+        if not steps:
+            return Positions(rows, keys, rows.stop)
+        if choice.step is not None:
+            lost = len(rows) - len(steps[choice.step])
+            if not self.capture.find(choice.layer, choice.kind)[0].cross:
+                keys = keys[: len(keys) - lost]
+            rows = steps[choice.step]
+        return Positions(rows, keys, steps[-1].stop)
 
 
 def _in_window(weights: Any, allowed: BoolGrid | None) -> Extraction:

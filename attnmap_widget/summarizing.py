@@ -10,19 +10,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import captions
+from .combined import layers_of
 from .errors import ShapeError
 from .measuring import Measuring, bands, measure
 from .passes import Progress
 from .places import Places
-from .sources import CaptureSource
+from .sources import CaptureSource, Choice, Extraction
 from .states import forbidden_cells
+from .steps import padding_of, rows_of
 from .summary import HeadSummary
 from .weights import BoolGrid, shape_of
 
 if TYPE_CHECKING:
     from .capturing import Capture
-    from .checked import Options
     from .explorer import AttentionExplorer
+    from .options import Options
 
 _BETWEEN_REPORTS = 0.2
 """Seconds; more often nobody reads."""
@@ -38,9 +40,11 @@ def of_capture(
     padding: Any = None,
     delimiters: Collection[Any] | None = None,
     query_offset: int | None = None,
+    beam_indices: Any = None,
+    own_padding: bool = False,
     progress: Progress | None = None,
 ) -> HeadSummary:
-    """See `Capture.summary`."""
+    """See `Capture.summary`. `own_padding`: what the model's own mask says is padding."""
     tokens = captions.listed(tokens)
     layers = [layer for layer in cap.layers if kind is None or kind in cap.kinds(layer)]
     if not layers:
@@ -50,10 +54,17 @@ def of_capture(
     tell = _Told(progress, sum(cap.heads(layer, kind) for layer in layers))
     rows = []
     for layer in layers:
-        part = cap.rows(layer, kind, batch, step)
-        keys = captions.of_item(tokens, batch)
-        if keys is not None and cap.steps(layer, kind) > 1 and not part.call.cross:
-            keys = _generated(keys, part.key_offset, part.shape[1], one_step=step is not None)
+        where = {"batch": batch, "kind": kind, "step": step, "beam_indices": beam_indices}
+        part = cap.rows(layer, **where)
+        if own_padding:
+            padding = padding_of(cap.padding(layer, **where), part.shape)
+        keys = None
+        if tokens is not None:
+            choice = Choice(layer, 0, part.call.kind, batch, step)
+            seen = Extraction(part, at=CaptureSource(cap, beam_indices).positions(choice))
+            keys = captions.key_tokens(
+                CaptureSource(cap, beam_indices), choice, seen, tokens, tokens
+            )
         offset = part.query_offset if query_offset is None else query_offset
         places = Places.of(
             part.shape,
@@ -75,16 +86,6 @@ def of_capture(
     return HeadSummary.from_rows(rows)
 
 
-def _generated(tokens: list[Any], start: int, keys: int, *, one_step: bool) -> list[Any]:
-    """The keys' part of a generation's tokens: a sliding cache begins later than they do.
-
-    What comes after one step is not in it; after all of them it is at most the token that was
-    generated last and never looked.
-    """
-    there = tokens[start:]
-    return there[:keys] if one_step or len(there) == keys + 1 else there
-
-
 def of_explorer(
     explorer: AttentionExplorer,
     *,
@@ -97,47 +98,72 @@ def of_explorer(
         with _in_view(explorer) as shown:
             return of_explorer(explorer, padding=padding, delimiters=delimiters, progress=shown)
     source, choice = explorer._source, explorer._choice
-    options = explorer.map._checked.options
-    if padding is None and options.padding is not None:
-        keys, queries = options.padding
-        padding = keys if queries is None else (keys, queries)
-    tokens = explorer._queries if choice.kind == "decoder" else explorer._tokens
+    options = explorer._options
+    tokens, queries = tokens_of(explorer)
     if isinstance(source, CaptureSource):
+        own_padding = padding is None and explorer._drawn.own_padding
         return of_capture(
             source.capture,
-            tokens,
+            queries if choice.kind == "decoder" else tokens,
             kind=choice.kind,
             batch=choice.batch,
             step=choice.step,
-            padding=padding,
+            padding=padding if own_padding or padding is not None else _padding(options),
             delimiters=delimiters,
             query_offset=options.query_offset or None,
+            beam_indices=source.beam_indices,
+            own_padding=own_padding,
             progress=progress,
         )
-    rows_of = explorer._queries
-    placed = options.causal or options.query_offset > 0
+    padding = _padding(options) if padding is None else padding
+    told = options.causal or options.query_offset > 0
     heads = [
         choice._replace(layer=layer, head=head)
-        for layer in source.layers
+        for layer in layers_of(source, choice.kind)
         for head in range(source.offer(layer, choice.kind).heads)
     ]
     tell, rows = _Told(progress, len(heads)), []
     for here in heads:
-        weights = source.read(here, held=True).weights
-        shape = shape_of(weights)
+        seen = source.read(here, held=True)
         numbers = measure(
-            weights,
-            None if tokens is None else captions.labels(source, here, shape, tokens, rows_of)[0],
-            mask=_mask(options, shape),
+            seen.weights,
+            captions.key_tokens(source, here, seen, tokens, queries),
+            mask=_mask(options, shape_of(seen.weights)),
             padding=padding,
             delimiters=delimiters,
-            query_offset=options.query_offset if placed else None,
-            # Rows with tokens of their own are of another sequence, unless it is said where.
-            cross=rows_of is not None and not placed,
+            **where_it_stands(here, seen, options.query_offset if told else None, queries),
         )
         tell(1)
         rows.append({"layer": here.layer, "head": here.head, **numbers})
     return HeadSummary.from_rows(rows)
+
+
+def tokens_of(explorer: AttentionExplorer) -> tuple[Any, Any]:
+    """Its (tokens, queries) for what is chosen, given or by the ids that ran."""
+    ran = rows_of(explorer._source, explorer._choice)
+    return explorer._named(explorer._choice, ran[-1].stop if ran else None)
+
+
+def where_it_stands(
+    choice: Choice, seen: Extraction, told: int | None, queries: Any
+) -> dict[str, Any]:
+    """What `measure` has to know of positions, where no capture says it.
+
+    `told`: the position of row 0, as the map was told.
+    """
+    crossing = (choice.kind or "").endswith("cross")
+    if seen.at is not None and told is None:
+        at = seen.at
+        offset = None if crossing else at.rows.start
+        return {"query_offset": offset, "key_offset": at.keys.start, "cross": crossing}
+    # Rows with tokens of their own are of another sequence, unless it is said where.
+    return {"query_offset": told, "cross": told is None and queries is not None}
+
+
+def _padding(options: Options) -> Any:
+    if options.padding is None or options.padding[1] is not None:
+        return options.padding
+    return options.padding[0]
 
 
 def _mask(options: Options, shape: tuple[int, ...]) -> BoolGrid | None:

@@ -1,4 +1,4 @@
-"""What a tokenizer says of a model's inputs: tokens, words, special tokens, how many there are.
+"""What a tokenizer says of a model's inputs: words, special tokens, how many there are.
 
 Knows neither torch nor a tokenizer's class: only what tokenizers can do.
 """
@@ -23,17 +23,6 @@ class Encoded(dict[str, Any]):
         self.encodings = getattr(encoding, "encodings", None)
 
 
-def token_lists(tokenizer: Any, inputs: Any) -> tuple[Any, Any]:
-    """(tokens, queries) by the ids in `inputs`, a list per batch item; None where there is none."""
-    if tokenizer is None or not isinstance(inputs, Mapping):
-        return None, None
-    lists = []
-    for name in _IDS:
-        rows = _rows(inputs, name)
-        lists.append(_one_or_all(rows and [tokenizer.convert_ids_to_tokens(row) for row in rows]))
-    return lists[0], lists[1]
-
-
 def known(tokenizer: Any, inputs: Any, text: str | None) -> dict[str, Any]:
     """What an explorer is told of the tokens of `inputs`; None where the tokenizer does not say.
 
@@ -43,7 +32,7 @@ def known(tokenizer: Any, inputs: Any, text: str | None) -> dict[str, Any]:
     found: dict[str, Any] = dict.fromkeys(("words", "special", "query_words", "query_special"))
     if tokenizer is None or not isinstance(inputs, Mapping):
         return found
-    special = _special_ids(tokenizer)
+    special = special_ids(tokenizer)
     for name, side in zip(_IDS, ("", "query_"), strict=True):
         rows = _rows(inputs, name)
         if rows is None:
@@ -83,7 +72,7 @@ def _one_or_all(items: list[Any] | None) -> Any:
     return items[0] if items is not None and len(items) == 1 else items
 
 
-def _special_ids(tokenizer: Any) -> set[int]:
+def special_ids(tokenizer: Any) -> set[int]:
     """Those that frame a text; a mask or an unknown word stands for a token of it."""
     ids = set(getattr(tokenizer, "all_special_ids", ()))
     return ids - {getattr(tokenizer, name, None) for name in ("unk_token_id", "mask_token_id")}

@@ -7,21 +7,20 @@ from types import TracebackType
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from attnmap_widget import aggregates
-from attnmap_widget.errors import CaptureError, ShapeError
+from attnmap_widget.errors import CaptureError
 
-from . import assemble, listening
-from .calls import AttentionCall, Head, as_index
+from . import listening
+from .calls import AttentionCall, as_index
 from .diagnose import nothing_captured
 from .gather import gathered
-from .layer_rows import LayerRows
+from .maps import Maps
 from .recorder import Recorder
 from .records import storage_bytes
 
 
-class Capture:
+class Capture(Maps):
     """Attention calls of one model, recorded inside ``with capture(model) as cap:``.
 
     The model runs as it would without: same backend, same mode, bit-identical output. Kept are
@@ -37,6 +36,7 @@ class Capture:
         self._recorder: Recorder | None = None
         self._silence = self._left_out = ""
         self._open = False
+        super().__init__()
 
     # ------------------------------------------------------------------ the with block
 
@@ -72,17 +72,20 @@ class Capture:
         for call in self._calls():
             if call.sharded:
                 call.record, call.sharded = gathered(call.record, group), False
+        self._known.clear()
 
     def close(self) -> None:
         """Drop all records and the memory they hold."""
         if self._recorder is not None:
             self._recorder.calls.clear()
+            self._recorder.inputs.clear()
+            self._known.clear()
             self._silence = "this capture was closed and its records dropped"
 
     def __getstate__(self) -> dict[str, Any]:
         if self._open:
             raise TypeError("copy or pickle a capture after its with block")
-        return self.__dict__
+        return {**self.__dict__, "_known": {}}  # whose keys are of objects of this process
 
     # ------------------------------------------------------------------ what there is
 
@@ -135,120 +138,7 @@ class Capture:
         """Bytes that the records keep alive, each storage counted once."""
         return storage_bytes([call.record for call in self.calls])
 
-    # ------------------------------------------------------------------ reading
-
-    def weights(  # noqa: PLR0917 (the public signature)
-        self,
-        layer: int,
-        head: Head,
-        batch: int = 0,
-        kind: str | None = None,
-        step: int | None = None,
-        queries: slice = slice(None),
-        keys: slice = slice(None),
-    ) -> Tensor:
-        """Softmax weights, float32 on the CPU: ([heads,] queries, keys).
-
-        ``head``: a number, "mean" or "max" over the heads, or None for all. ``step``: one forward
-        of several; None puts the steps of a generate into one map with true positions, where keys
-        that did not exist yet are NaN, and refuses steps that make no common map (ValueError).
-        """
-        return self._read(
-            AttentionCall.weights, self._steps(layer, kind, step), head, batch, queries, keys
-        )
-
-    def value_norms(  # noqa: PLR0917 (as `weights`)
-        self,
-        layer: int,
-        head: Head,
-        batch: int = 0,
-        kind: str | None = None,
-        step: int | None = None,
-        queries: slice = slice(None),
-        keys: slice = slice(None),
-    ) -> Tensor:
-        """‖αᵢⱼ·vⱼ‖, how much each key adds to the head's output; float32 ([heads,] queries, keys).
-
-        Arguments are those of `weights`; see `AttentionCall.value_norms`.
-        """
-        return self._read(
-            AttentionCall.value_norms, self._steps(layer, kind, step), head, batch, queries, keys
-        )
-
-    def rollout(self, batch: int = 0, kind: str | None = None, upto: int | None = None) -> Tensor:
-        """How much of each input position arrives at each position after the layers up to `upto`.
-
-        Attention rollout (Abnar & Zuidema 2020) of the mean over each layer's heads: float32
-        (queries, keys), rows sum to 1. `upto` None is the last layer, `kind` as for `weights`;
-        layers without that kind are left out.
-
-        Raises ValueError for a layer or kind that does not exist, and ShapeError for cross
-        attention and other maps that are no square over one common list of tokens, and for rows
-        without a valid key.
-        """
-        layers = [n for n in self.layers if kind is None or kind in self.kinds(n)]
-        if not layers:
-            self.find(self.layers[0], kind)  # says which kinds there are
-        if upto is not None:
-            self._of_layer(upto)
-            layers = [layer for layer in layers if layer <= upto]
-        if not layers:
-            raise ValueError(f"upto={upto!r}: no layer up to it has kind {kind!r}")
-        items = {layer: self.batch_size(layer, kind) for layer in layers}
-        if len(set(items.values())) > 1:
-            raise ShapeError(
-                f"rollout: layers have different batch items ({items}), as windows do: their "
-                "positions are not those of one common list"
-            )
-        found = aggregates.rollout(self._for_rollout(layer, batch, kind) for layer in layers)
-        return torch.from_numpy(found)
-
-    def _for_rollout(self, layer: int, batch: int, kind: str | None) -> Any:
-        calls = self.find(layer, kind)
-        if calls[0].cross:
-            raise ShapeError(
-                f"rollout: layer {layer} is cross attention; its queries and keys are different "
-                "lists, so layers cannot be multiplied up"
-            )
-        weights = self.weights(layer, "mean", batch, kind)
-        if len(calls) > 1:  # a key that did not exist yet had no weight at that step
-            some = ~weights.isnan().all(1, keepdim=True)
-            weights = torch.where(some, weights.nan_to_num(), weights)
-        return weights.numpy()
-
-    def allowed(
-        self,
-        layer: int,
-        head: int | str = 0,
-        batch: int = 0,
-        kind: str | None = None,
-        step: int | None = None,
-    ) -> Tensor | None:
-        """Where the model's own mask lets a query look at a key: bool (queries, keys), or None.
-
-        None: not known, or nothing is masked. For "mean" and "max" it is the first head's. In a
-        map of several steps, keys that did not exist yet count as allowed (their weight is NaN).
-        """
-        index = 0 if head in ("mean", "max") else head
-        calls = self._steps(layer, kind, step)
-        if len(calls) == 1:
-            return calls[0].allowed(index, batch)  # type: ignore[arg-type]
-        return assemble.assembled_mask(self._placed(calls, batch), index, batch)  # type: ignore[arg-type]
-
-    def rows(
-        self, layer: int, kind: str | None = None, batch: int = 0, step: int | None = None
-    ) -> LayerRows:
-        """All heads of one layer, to be read in bands of rows, with the positions of the rows."""
-        calls = self._steps(layer, kind, step)
-        if len(calls) > 1:
-            return LayerRows.assembled(self._placed(calls, batch), batch)
-        steps = self.find(layer, kind)
-        try:
-            placed = self._placed(steps, batch) if len(steps) > 1 else None
-        except ValueError:  # runs of their own, which have no place in a common sequence
-            placed = None
-        item = calls[0]._index("batch item", batch, calls[0].shape[0])
-        return LayerRows.single(calls[0], item, placed)
+    # ------------------------------------------------------------------ as a whole
 
     def summary(
         self,
@@ -260,15 +150,17 @@ class Capture:
         padding: Any = None,
         delimiters: Any = None,
         query_offset: int | None = None,
+        beam_indices: Any = None,
         progress: Callable[[float], None] | None = None,
     ) -> Any:
         """What kind of head each is: a `HeadSummary`, one row for each (layer, head).
 
         tokens: of the keys, a list or a list for each batch item; needed for delimiters and for
         what looks at repeated tokens. padding: bool (keys,) or (batch, keys), True = padding.
-        query_offset: the position of the first row, where the capture cannot know it. progress: is
-        told the share that is done. Each weight is read once, in bands of rows: nothing of (queries
-        × keys) is held. Layers without attention of this ``kind`` are left out.
+        query_offset: the position of the first row, where the capture cannot know it. beam_indices:
+        as for `weights`. progress: is told the share that is done. Each weight is read once, in
+        bands of rows: nothing of (queries × keys) is held. Layers without attention of this
+        ``kind`` are left out.
 
         What each number means: `summary.columns`. Raises as all reading does, and ShapeError for
         tokens or padding of another length.
@@ -277,7 +169,8 @@ class Capture:
 
         return of_capture(
             self, tokens, kind=kind, batch=batch, step=step, padding=padding,
-            delimiters=delimiters, query_offset=query_offset, progress=progress,
+            delimiters=delimiters, query_offset=query_offset, beam_indices=beam_indices,
+            progress=progress,
         )  # fmt: skip
 
     def explore(self, tokens: Any = None, **options: Any) -> Any:
@@ -291,20 +184,6 @@ class Capture:
         return f"<Capture of {len(self.calls)} attention calls, layers {layers}>"
 
     # ------------------------------------------------------------------ inside
-
-    def _read(  # noqa: PLR0917 (as `weights`)
-        self,
-        read: Callable[..., Tensor],
-        calls: list[AttentionCall],
-        head: Head,
-        batch: int,
-        queries: slice,
-        keys: slice,
-    ) -> Tensor:
-        if len(calls) == 1:
-            return read(calls[0], head, batch, queries, keys)
-        placed = self._placed(calls, batch)
-        return assemble.assembled(placed, head, batch, queries, keys, read)
 
     def _need(self) -> Recorder:
         if self._recorder is None:
@@ -349,33 +228,6 @@ class Capture:
                 f"{self._left_out}"
             )
         return [call for call in calls if call.layer == number]
-
-    def _steps(self, layer: int, kind: str | None, step: int | None) -> list[AttentionCall]:
-        calls = self.find(layer, kind)
-        if step is None:
-            return calls
-        chosen = [call for call in calls if call.step == as_index(step)]
-        if not chosen:
-            raise ValueError(f"step {step!r}: layer {layer} has {[call.step for call in calls]}")
-        return chosen
-
-    def _placed(self, calls: list[AttentionCall], batch: int) -> list[assemble.Placed]:
-        title = f"layer {calls[0].layer} ({calls[0].kind})"
-        if len({call.step for call in calls}) < len(calls):
-            raise ValueError(f"{title} has several calls in one step; read them from cap.calls")
-        placed = assemble.place(calls, title)
-        item = calls[0]._index("batch item", batch, calls[0].shape[0])
-        assemble.check_order(placed, item, title)
-        if calls[0].cross:
-            # Rows of the same steps of the same tower: what holds for its own keys holds here.
-            own = [
-                call for call in self._calls()
-                if call.layer == calls[0].layer and call.tower == calls[0].tower
-                and not call.cross and not call.effective and call.part == calls[0].part
-            ]  # fmt: skip
-            if len(own) > 1 and len({call.name for call in own}) == 1:
-                assemble.check_order(assemble.place(own, title), item, title)
-        return placed
 
 
 def capture(model: nn.Module | None = None, *, layers: Iterable[int] | None = None) -> Capture:

@@ -16,7 +16,10 @@ class LayerRows:
 
     call: AttentionCall
     """The only call, or the first of `placed`."""
-    batch: int
+    item: int
+    """Of the call's batch."""
+    shape: tuple[int, int]
+    """(queries, keys), without drafts that were rejected."""
     query_offset: int | None
     """Position of row 0 in the sequence; None where it is not known, and for cross attention."""
     key_offset: int = 0
@@ -25,42 +28,40 @@ class LayerRows:
     """Several calls with their positions."""
 
     @classmethod
-    def assembled(cls, placed: list[assemble.Placed], batch: int) -> LayerRows:
+    def assembled(cls, placed: list[assemble.Placed]) -> LayerRows:
         """The rows of all steps, each at its position."""
-        call = placed[0].call
-        return cls(call, batch, None if call.cross else 0, 0, placed)
+        first, rows = placed[0], assemble.rows_of(placed)
+        shape = len(rows), len(assemble.keys_of(placed))
+        return cls(
+            first.call, first.item, shape, None if first.call.cross else rows.start, 0, placed
+        )
 
     @classmethod
     def single(
-        cls, call: AttentionCall, batch: int, placed: list[assemble.Placed] | None
+        cls, call: AttentionCall, item: int, placed: list[assemble.Placed] | None
     ) -> LayerRows:
         """The rows of one call; `placed` are all steps of its layer, where they make a map."""
+        shape = call.shape[2:]
         if call.cross:
-            return cls(call, batch, None)
+            return cls(call, item, shape, None)
         for step in placed or ():
             if step.call is call:
                 # A sliding cache holds the last keys only; empty slots may come before the first.
-                return cls(call, batch, step.query, step.key)
-        return cls(call, batch, _offset(call, batch))
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(queries, keys)."""
-        if self.placed is None:
-            return self.call.shape[2:]
-        return assemble.rows_of(self.placed), assemble.keys_of(self.placed)
+                return cls(call, item, (step.rows, step.keys), step.query, step.key)
+        return cls(call, item, shape, _offset(call, item))
 
     def weights(self, head: int, rows: slice) -> Tensor:
         """(rows, keys) float32 on the CPU, NaN where there is no weight."""
         if self.placed is None:
-            return self.call.weights(head, self.batch, rows)
-        return assemble.assembled(self.placed, head, self.batch, rows, slice(None))
+            return self.call.weights(head, self.item, rows, slice(self.shape[1]))
+        return assemble.assembled(self.placed, head, rows, slice(None))
 
     def allowed(self, head: int, rows: slice) -> Tensor | None:
         """Where the mask lets these rows look: bool (rows, keys); None: not known, or anywhere."""
         if self.placed is None:
-            return self.call.allowed(head, self.batch, rows)
-        return assemble.assembled_mask(self.placed, head, self.batch, rows)
+            found = self.call.allowed(head, self.item, rows)
+            return None if found is None else found[:, : self.shape[1]]
+        return assemble.assembled_mask(self.placed, head, rows)
 
 
 def _offset(call: AttentionCall, batch: int) -> int | None:

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
+from typing import Any
 
 from torch import nn
 
+from . import emit, inputs
 from .calls import AttentionCall
 from .diagnose import windows
 from .gather import is_sharded
@@ -36,6 +38,7 @@ class Recorder:
         self.layers_seen: set[int] = set()
         self._names = None if model is None else ModuleNames(model)
         self._roots: dict[nn.Module, ModuleNames] = {}
+        self.inputs: list[inputs.Inputs] = []
         self._step = 0
         self._step_modules: set[nn.Module] = set()
         self._numbering = Numbering()
@@ -46,7 +49,12 @@ class Recorder:
 
     # ------------------------------------------------------------------ steps
 
-    def module_starts(self, module: nn.Module, above: list[Running]) -> None:
+    def module_starts(
+        self,
+        module: nn.Module,
+        above: list[Running],
+        given: tuple[tuple[Any, ...], dict[str, Any]],
+    ) -> None:
         """Note that a module is about to run below ``above``; count outermost forwards."""
         if any(self._owns(running.module) for running in above) or not self._owns(module):
             return
@@ -58,6 +66,13 @@ class Recorder:
             self._step += 1
             self._step_modules = set()
         self._step_modules.add(module)
+        emit.guarded(lambda: self._remember(module, given), "reading the inputs")
+
+    def _remember(self, module: nn.Module, given: tuple[tuple[Any, ...], dict[str, Any]]) -> None:
+        with SESSION.quiet():
+            found = inputs.read(self._step, module, *given)
+        if found is not None:
+            self.inputs.append(found)
 
     def _owns(self, module: nn.Module) -> bool:
         return self._names is None or module in self._names.modules

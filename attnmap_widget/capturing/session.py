@@ -102,7 +102,7 @@ class Session(threading.local):
     ) -> Iterator[None]:
         """Around one call of a module."""
         for recorder in self.recorders:
-            recorder.module_starts(module, self.stack)
+            recorder.module_starts(module, self.stack, inputs)
         self._serial += 1
         depth = len(self.stack)
         self.stack.append(Running(module, self._serial, inputs))

@@ -85,6 +85,7 @@ def _record(  # noqa: PLR0917 (the library's signature)
             emit.keep(found, built, value=value)
             return
         if formed is not None:
+            formed = _without_slots(formed, built.shape[3], attention_mask)
             good = matches_weights(built, formed)
         else:
             good = states is not None and _gives(built, value, states)
@@ -197,6 +198,20 @@ def _slots_in_use(mask: Any, slots: int) -> int:
     seen = last if last.dtype == torch.bool else last > MASK_CONSTANT
     used = seen.reshape(-1, seen.shape[-1]).any(0).nonzero()
     return int(used[-1]) + 1 if len(used) else slots
+
+
+def _without_slots(formed: Tensor, keys: int, mask: Any) -> Tensor:
+    """The model's own weights without the slots that are not filled yet, where nobody looks.
+
+    A query of padding, which may look at nothing, looks at all slots alike: that counts for none.
+    """
+    if formed.shape[3] <= keys or not isinstance(mask, Tensor) or mask.ndim != 4:
+        return formed
+    seen = mask if mask.dtype == torch.bool else mask > MASK_CONSTANT
+    looking = seen.any(-1, keepdim=True)
+    if bool((formed[..., keys:] * looking != 0).any()):
+        return formed
+    return formed[..., :keys]
 
 
 def _mask_operations(mask: Any, keys: int, biased: bool) -> list[Operation]:

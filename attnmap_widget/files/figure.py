@@ -75,9 +75,28 @@ class Figure:
         return text
 
     @property
+    def generated(self) -> tuple[int | None, int | None]:
+        """The first generated (key, query), where the axis has one."""
+        pair, (queries, keys) = self.checked.options.generated or (None, None), self.checked.shape
+        key, query = pair
+        return (
+            None if key is None or key >= keys else key,
+            None if query is None or query >= queries else query,
+        )
+
+    @property
+    def generated_words(self) -> str:
+        """Where the generated part begins, as the legend says it; empty where nothing is marked."""
+        (key, query), axes = self.generated, self.checked.axes
+        parts = [] if key is None else [axes.key(key)]
+        parts += [] if query is None else [axes.query(query)]
+        return f"generated from {' and '.join(parts)} on (in italics)" if parts else ""
+
+    @property
     def summary(self) -> str:
         """One line that says what the map is."""
-        return f"{self.title or 'Attention map'}: {self.size}"
+        said = [self.size, self.generated_words]
+        return f"{self.title or 'Attention map'}: {', '.join(filter(None, said))}"
 
     @property
     def pinned(self) -> tuple[int, int] | None:

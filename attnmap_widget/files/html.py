@@ -134,7 +134,7 @@ def _several(name: str, given: Iterable[Any]) -> list[Any]:
 
 def _figure(explorer: AttentionExplorer, choice: Choice) -> Figure:
     """The map of a choice as the explorer would draw it, without choosing it."""
-    drawn = explorer._drawn_whole(choice)
+    drawn = explorer._inputs(choice)
     captions = {name: drawn.pop(name) for name in ("title", "status")}
     checked = check(explorer.map._checked, drawn)
     return Figure(checked, show_values=explorer.map.show_values, **captions)

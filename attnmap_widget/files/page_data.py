@@ -73,6 +73,7 @@ class PageData:
             "queries": None if checked.one_axis else self._named(checked.rows, named.queries),
             "query_title": named.query_title,
             "key_title": named.key_title,
+            "generated": options.generated,
             "weights": self._tile(whole),
             "scheme": checked.colors.scheme.name,
             "show_values": figure.show_values,

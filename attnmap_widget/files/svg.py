@@ -119,6 +119,7 @@ def _map(scene: Scene) -> str:
         "g",
         "\n",
         svg_cells.draw(scene),
+        svg_cells.rules(scene),
         svg_cells.emphasis(scene),
         "\n",
         transform=_at(scene.layout.left, 0),

@@ -41,11 +41,11 @@ def draw(scene: Scene) -> tuple[str, str]:
     key_top = plot.height + 6 + layout.columns.height + 4
     rows = [
         _wrap(query, f"translate({xml.number(font * 0.9)} {xml.number(middle)}) rotate(-90)"),
-        *_row_labels(layout, theme, None if cell is None else cell[0]),
+        *_row_labels(layout, theme, None if cell is None else cell[0], figure.generated[1]),
     ]
     x = layout.left + plot.width / 2
     columns = [
-        *_column_labels(layout, theme, None if cell is None else cell[1]),
+        *_column_labels(layout, theme, None if cell is None else cell[1], figure.generated[0]),
         _wrap(key, f"translate({xml.number(x)} {xml.number(key_top + font)})"),
     ]
     return xml.lines(rows), xml.lines(columns)
@@ -75,7 +75,7 @@ def _shown(axis: Axis, bold: int | None) -> list[int]:
     return sorted({index for index in regular if clear(index)} | {bold})
 
 
-def _row_labels(layout: Layout, theme: Theme, bold: int | None) -> list[str]:
+def _row_labels(layout: Layout, theme: Theme, bold: int | None, generated: int | None) -> list[str]:
     axis = layout.rows
     group = []
     for index in _shown(axis, bold):
@@ -86,12 +86,15 @@ def _row_labels(layout: Layout, theme: Theme, bold: int | None) -> list[str]:
                 x=layout.left - 8,
                 y=axis.centre(index) + axis.font * 0.36,
                 **_emphasis(index == bold, theme),
+                font_style=_slope(index, generated),
             )
         )
     return [xml.tag("g", xml.lines(group), text_anchor="end", font_size=axis.font)]
 
 
-def _column_labels(layout: Layout, theme: Theme, bold: int | None) -> list[str]:
+def _column_labels(
+    layout: Layout, theme: Theme, bold: int | None, generated: int | None
+) -> list[str]:
     axis = layout.columns
     top = layout.plot.height + 6
     group = []
@@ -106,9 +109,15 @@ def _column_labels(layout: Layout, theme: Theme, bold: int | None) -> list[str]:
             where: dict[str, str | float | None] = {"transform": turned, "y": axis.font * 0.9}
         else:
             where = {"x": x, "y": top + axis.font * 0.9}
-        group.append(label(own, **where, **_emphasis(index == bold, theme)))
+        look = {**_emphasis(index == bold, theme), "font_style": _slope(index, generated)}
+        group.append(label(own, **where, **look))
     anchor = "end" if axis.slanted else "middle"
     return [xml.tag("g", xml.lines(group), text_anchor=anchor, font_size=axis.font)]
+
+
+def _slope(index: int, generated: int | None) -> str | None:
+    """Generated tokens are in italics."""
+    return "italic" if generated is not None and index >= generated else None
 
 
 def _emphasis(bold: bool, theme: Theme) -> dict[str, str | float | None]:

@@ -186,6 +186,29 @@ def _values(scene: Scene, font: float) -> str:
     return xml.tag("g", xml.lines(texts), text_anchor="middle", font_size=font, data_part="values")
 
 
+def rules(scene: Scene) -> str:
+    """A line where the generated part begins, on each axis that has it in view."""
+    layout, (key, query) = scene.layout, scene.figure.generated
+    plot = layout.plot
+    lines = []
+    if key is not None and key - 1 in layout.columns.tokens and key in layout.columns.tokens:
+        x = layout.columns.centre(key) - layout.columns.pitch / 2 - 0.5
+        lines.append(f"M{xml.number(x)} 0V{xml.number(plot.height)}")
+    if query is not None and query - 1 in layout.rows.tokens and query in layout.rows.tokens:
+        y = layout.rows.centre(query) - layout.rows.pitch / 2 - 0.5
+        lines.append(f"M0 {xml.number(y)}H{xml.number(plot.width)}")
+    if not lines:
+        return ""
+    path = {"d": "".join(lines), "fill": "none"}
+    page = paint.css(scene.theme.page)
+    return xml.lines(
+        [
+            xml.tag("path", **path, stroke=page, stroke_width=3.0),
+            xml.tag("path", **path, stroke=scene.theme.ink, data_part="generated"),
+        ]
+    )
+
+
 def emphasis(scene: Scene) -> str:
     """The pinned cell outlined, with a thin line around its row and its column."""
     spot, theme = scene.figure.pinned, scene.theme

@@ -94,6 +94,8 @@ def _title(figure: Figure) -> str:
 
 def _notes(figure: Figure, layout: Layout) -> list[str]:
     notes = list(figure.checked.colors.notes)
+    if figure.generated_words:
+        notes.append(figure.generated_words)
     if figure.show_values is True and value_font(figure, layout) == 0:
         notes.append("cells are too small to write values in")
     grid = figure.checked.grid

@@ -8,8 +8,8 @@ import numpy as np
 
 from .. import labels
 from ..axes import Axes
-from ..checked import Cell
 from ..grids import LongGrid
+from ..options import Cell
 from ..states import State, StateGrid, counted, leaks
 from ..tiles import Window
 from ..tokens import Token

@@ -1,26 +1,18 @@
 /** Labels along both sides. Those of the current and the pinned cell are always there, in bold. */
 
-import {
-	type Axis,
-	centreOf,
-	columnRoom,
-	type Layout,
-	labelled,
-	labelSpacing,
-	type Measure,
-} from "./layout";
-import type { Cell, Labels } from "./model";
+import { type Axis, centreOf, columnRoom, labelled, labelSpacing, type Measure } from "./layout";
+import type { Cell } from "./model";
 import { everyNth } from "./numbers";
 import { nameOf } from "./readout";
+import type { Scene } from "./scene";
 import { element, type View } from "./view";
-import type { Titles } from "./words";
 
 /** In em: what a title may take beside a map of few rows. */
 const TITLE_ROOM = 7;
 
 export interface Axes {
 	/** after the layout or the labels have changed */
-	draw(layout: Layout, queries: Labels, keys: Labels, titles: Titles): void;
+	draw(scene: Scene): void;
 	/** the cells whose labels are bold */
 	emphasize(cells: readonly Cell[]): void;
 }
@@ -29,7 +21,7 @@ export function createAxes(view: View, measure: Measure): Axes {
 	const rows = createSide(view.rowLabels, "row", measure);
 	const columns = createSide(view.columnLabels, "column", measure);
 	return {
-		draw(layout, queries, keys, titles) {
+		draw({ layout, queries, keys, titles, generated: [fromKey, fromQuery] }) {
 			const slanted = layout.columns.slanted;
 			view.columnLabels.dataset.slanted = String(slanted);
 			const spacing = labelSpacing(layout.rows, false);
@@ -37,12 +29,14 @@ export function createAxes(view: View, measure: Measure): Axes {
 				const room = layout.rows.room / layout.rows.font;
 				it.textContent = elide(nameOf(queries, index).label, room, measure);
 				it.style.top = `${centreOf(layout.rows, index)}px`;
+				it.classList.toggle("attnmap-generated", fromQuery !== null && index >= fromQuery);
 			});
 			const apart = slanted ? labelSpacing(layout.columns, true) : null;
 			columns.draw(layout.columns, apart, (index, it) => {
 				const room = columnRoom(layout, index) / layout.columns.font;
 				it.textContent = elide(nameOf(keys, index).label, room, measure);
 				it.style.left = `${centreOf(layout.columns, index)}px`;
+				it.classList.toggle("attnmap-generated", fromKey !== null && index >= fromKey);
 			});
 			const { plot, rows: axis } = layout;
 			const cut = (title: string, side: number) =>

@@ -1,10 +1,10 @@
 /** Puts the parts of the figure where the layout says. */
 
-import type { Layout } from "./layout";
-import { positionAt, type Window } from "./model";
+import type { Axis, Layout } from "./layout";
+import { type Generated, positionAt, type Window } from "./model";
 import { type Scene, topLayer } from "./scene";
 import { place, type View } from "./view";
-import { sizeWords } from "./words";
+import { generatedWords, sizeWords } from "./words";
 
 export function placeFigure(view: View, layout: Layout, font: number): void {
 	const { left, top, plot, columns } = layout;
@@ -22,6 +22,17 @@ export function placeFigure(view: View, layout: Layout, font: number): void {
 	place(view.queryTitle, { x: 0, y: top, width: font * 1.5, height: plot.height });
 	const keyTop = below + columns.height + 4;
 	place(view.keyTitle, { x: left, y: keyTop, width: plot.width, height: font * 1.5 });
+}
+
+/** A rule where the generated part begins, unless that is all there is. */
+export function placeRules(view: View, layout: Layout, [key, query]: Generated): void {
+	const { rows, columns, plot } = layout;
+	const inside = (axis: Axis, from: number | null) =>
+		from !== null && from > axis.from && from < axis.to ? (from - axis.from) * axis.pitch : null;
+	const x = inside(columns, key);
+	const y = inside(rows, query);
+	place(view.keyRule, x === null ? null : { x: x - 1, y: 0, width: 1, height: plot.height });
+	place(view.queryRule, y === null ? null : { x: 0, y: y - 1, width: plot.width, height: 1 });
 }
 
 /** The canvases' boxes are set in CSS (all of the grid); here everything that is said about them. */
@@ -50,5 +61,6 @@ export function describeGrid(
 	view.size.textContent = size + bins + inView;
 	view.grid.setAttribute("aria-rowcount", String(queries));
 	view.grid.setAttribute("aria-colcount", String(keys));
-	view.grid.setAttribute("aria-label", `${title || "Attention map"}: ${size}${bins}${inView}`);
+	const said = [size + bins + inView, ...generatedWords(scene, tile.size)].join(", ");
+	view.grid.setAttribute("aria-label", `${title || "Attention map"}: ${said}`);
 }

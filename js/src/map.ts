@@ -9,7 +9,7 @@ import { createPainter, hasPatterns, valueFont } from "./canvas";
 import { createCells } from "./cells";
 import { drawChecks } from "./checks";
 import { paletteOf } from "./color";
-import { describeGrid, placeFigure } from "./figure";
+import { describeGrid, placeFigure, placeRules } from "./figure";
 import { LIMITS } from "./geometry";
 import { labelsOf } from "./labels";
 import { type Layout, layoutMap, layoutView, type Measure } from "./layout";
@@ -28,6 +28,7 @@ import { isPooled } from "./tile";
 import { createTiles } from "./tiles";
 import { createTop } from "./top";
 import { buildView } from "./view";
+import { generatedWords } from "./words";
 
 const TOO_SMALL = ["cells are too small to write values in"];
 
@@ -121,6 +122,7 @@ export function createMap(host: HTMLElement, model: Model, signal: AbortSignal):
 		const keys = labelsOf(model.get("tokens"));
 		const queries = labelsOf(model.get("queries") ?? model.get("tokens"));
 		const titles = { query: model.get("query_title"), key: model.get("key_title") };
+		const generated = model.get("generated") ?? [null, null];
 		if (stale.layout || whole === null) {
 			const style = getComputedStyle(root);
 			font = Number.parseFloat(style.fontSize) || 13;
@@ -136,10 +138,12 @@ export function createMap(host: HTMLElement, model: Model, signal: AbortSignal):
 		const layout = camera.zoomed() ? layoutView(whole, inView, font) : whole;
 		const palette = !stale.paint && scene ? scene.palette : paletteOf(colors, theme.dark);
 		const drawn = tiles.layers(layout.plot, inView);
-		scene = { ...drawn, view: inView, queries, keys, titles, colors, palette, theme, layout };
+		const named = { queries, keys, titles, generated };
+		scene = { ...drawn, ...named, view: inView, colors, palette, theme, layout };
 		if (stale.layout || stale.view) {
 			placeFigure(view, layout, font);
-			axes.draw(layout, queries, keys, titles);
+			placeRules(view, layout, generated);
+			axes.draw(scene);
 		}
 		paint(scene);
 		if (stale.layout || stale.paint) explain(scene);
@@ -162,7 +166,8 @@ export function createMap(host: HTMLElement, model: Model, signal: AbortSignal):
 		const legend = [refused, hasPatterns(layer.plot), ...current.known.map(({ tile }) => tile)];
 		if (!stale.layout && !stale.paint && legend.every((one, i) => one === explained[i])) return;
 		explained = legend;
-		drawLegend(view.legend, current, refused ? TOO_SMALL : []);
+		const noted = generatedWords(current, layer.tile.size);
+		drawLegend(view.legend, current, [...noted, ...(refused ? TOO_SMALL : [])]);
 	}
 
 	/** What changes only with the weights and the colours. */
@@ -209,7 +214,7 @@ export function createMap(host: HTMLElement, model: Model, signal: AbortSignal):
 		run();
 	}
 	react(["weights", "viewport", "_detail"], () => invalidate({ tile: true }));
-	react(["tokens", "queries", "query_title", "key_title"], () => {
+	react(["tokens", "queries", "query_title", "key_title", "generated"], () => {
 		navigation.forget();
 		relayout();
 	});

@@ -87,6 +87,7 @@ export interface WireColors {
 }
 
 export type Cell = [query: number, key: number];
+export type Generated = [key: number | null, query: number | null];
 export type Window = [q0: number, q1: number, k0: number, k1: number];
 
 /** The keys with the largest weights in one query's row, largest first. */
@@ -113,6 +114,8 @@ export interface State {
 	_detail: WireTile | null;
 	/** the largest weights of one row, for grids whose rows do not travel whole */
 	_top: TopKeys | null;
+	/** the first index that was generated on each axis; null: none is marked there */
+	generated: Generated | null;
 	title: string;
 	class_name: string;
 	hover: Cell | null;

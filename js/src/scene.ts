@@ -3,7 +3,7 @@
 import { type Palette, positionOf, type Rgb, unpack } from "./color";
 import { cellsUnder, type Plot } from "./geometry";
 import type { Layout } from "./layout";
-import type { Cell, Labels, Tile, Window, WireColors } from "./model";
+import type { Cell, Generated, Labels, Tile, Window, WireColors } from "./model";
 import type { Theme } from "./theme";
 import { cellAt, counts, largest, locate, type Spot, type Survey, weightAt } from "./tile";
 import type { Titles } from "./words";
@@ -25,6 +25,7 @@ export interface Scene {
 	queries: Labels;
 	keys: Labels;
 	titles: Titles;
+	generated: Generated;
 	colors: WireColors;
 	palette: Palette;
 	theme: Theme;

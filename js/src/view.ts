@@ -15,6 +15,9 @@ export interface View {
 	values: HTMLCanvasElement;
 	rowHair: HTMLElement;
 	columnHair: HTMLElement;
+	/** between what was given and what was generated */
+	keyRule: HTMLElement;
+	queryRule: HTMLElement;
 	largest: HTMLElement;
 	pin: HTMLElement;
 	/** the ARIA row and cell that stand for the current cell, and its outline */
@@ -68,6 +71,8 @@ export function buildView(): View {
 	const columnHair = over("crosshair");
 	rowHair.dataset.axis = "row";
 	columnHair.dataset.axis = "column";
+	const keyRule = over("rule");
+	const queryRule = over("rule");
 	const largest = over("largest");
 	const pin = over("pin");
 	const box = over("box");
@@ -76,6 +81,8 @@ export function buildView(): View {
 	const grid = element("div", "grid", { role: "grid", tabindex: "0" }, [
 		cells,
 		values,
+		keyRule,
+		queryRule,
 		rowHair,
 		columnHair,
 		largest,
@@ -126,6 +133,8 @@ export function buildView(): View {
 		values,
 		rowHair,
 		columnHair,
+		keyRule,
+		queryRule,
 		largest,
 		pin,
 		row,

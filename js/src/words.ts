@@ -1,6 +1,6 @@
 /** The words for rows, columns and states, which follow from what the axes are called. */
 
-import { State } from "./model";
+import { type Generated, type Labels, positionAt, State } from "./model";
 
 /** What the axes are called. */
 export interface Titles {
@@ -35,6 +35,21 @@ export function leakWords(titles: Titles): string {
 export function sizeWords(titles: Titles, queries: number, keys: number): string {
 	if (!isAttention(titles)) return `${queries} × ${keys} (${titles.query} × ${titles.key})`;
 	return `${queries} ${queries === 1 ? "query" : "queries"} × ${keys} ${keys === 1 ? "key" : "keys"}`;
+}
+
+/** "generated from key 7 and query 7 on (in italics)", as a list of none or one. */
+export function generatedWords(
+	named: { titles: Titles; keys: Labels; queries: Labels; generated: Generated },
+	[queries, keys]: readonly [number, number],
+): string[] {
+	const { titles, generated } = named;
+	const [key, query] = generated;
+	const from: string[] = [];
+	if (key !== null && key < keys)
+		from.push(`${inside(titles.key, "Key")} ${positionAt(named.keys, key)}`);
+	if (query !== null && query < queries)
+		from.push(`${inside(titles.query, "Query")} ${positionAt(named.queries, query)}`);
+	return from.length > 0 ? [`generated from ${from.join(" and ")} on (in italics)`] : [];
 }
 
 /** "Largest keys of this query". */

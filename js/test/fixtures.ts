@@ -114,6 +114,7 @@ export function stateOf(rows: number[][], given: Partial<State> = {}): State {
 		weights: tileOf(rows),
 		scheme: "Blues",
 		show_values: null,
+		generated: null,
 		title: "",
 		class_name: "",
 		hover: null,

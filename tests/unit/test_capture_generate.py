@@ -167,19 +167,6 @@ def test_separate_runs_on_one_cache_make_no_common_map() -> None:
     assert cap.weights(1, 0, step=1).shape == (3, 7)
 
 
-def test_rejected_drafts_make_no_map() -> None:
-    model = build("LlamaForCausalLM", llama_config())
-    ids = torch.tensor([[5, 6, 7, 8, 5, 6, 7, 9, 5, 6, 7]])
-    with capture(model) as cap:
-        model.generate(
-            ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=8,
-            prompt_lookup_num_tokens=2,
-        )  # fmt: skip
-    assert max(call.shape[2] for call in cap.find(0)[1:]) > 1
-    with pytest.raises(ValueError, match="drafts were rejected"):
-        cap.weights(0, 0)
-
-
 def test_separate_steps_of_weights_that_cannot_be_rebuilt() -> None:
     """The model's own weights are kept with the keys, which tell whether steps continue."""
 

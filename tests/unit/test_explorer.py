@@ -368,8 +368,10 @@ def test_one_token_list_for_a_batch_is_said_to_be_one(layers) -> None:
 def test_what_is_no_source_gets_the_way_to_one(layers) -> None:
     with pytest.raises(TypeError, match=r"explore\(model, inputs\)"):
         AttentionExplorer(torch.nn.Linear(2, 2))
-    with pytest.raises(TypeError, match="give its attentions"):
-        AttentionExplorer(SimpleNamespace(attentions=layers), T)
+    with pytest.raises(ShapeError, match=r"without attention weights.*capture\(model\)"):
+        AttentionExplorer(SimpleNamespace(attentions=()), T)
+    explorer = AttentionExplorer(SimpleNamespace(attentions=layers), T, layer=2)
+    assert shows(explorer, layers[2][0, 0])
 
 
 @pytest.mark.parametrize(("name", "here"), [("cmap", "scheme"), ("vmax", "color_range")])

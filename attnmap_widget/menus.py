@@ -1,0 +1,122 @@
+"""The menus and boxes of an explorer: what they offer, and what is chosen in them."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import ipywidgets
+
+from . import choosing
+from .combined import offer
+from .selector import Selector
+from .switches import Switch, Switches
+
+if TYPE_CHECKING:
+    from .sources import Choice, Source
+
+LABELS = {
+    "layer": "Layer", "head": "Head", "kind": "Kind", "batch": "Item", "step": "Step",
+    "measure": "Measure",
+}  # fmt: skip
+"""What there is to choose, by name."""
+_ALL_STEPS = "all"
+
+
+class Menus:
+    """Mixed into `AttentionExplorer`: a menu for each part of its choice, and two boxes."""
+
+    _source: Source
+    _choice: Choice
+    _selectors: dict[str, Selector]
+    _switches: Switches
+
+    def _pick(self, wanted: dict[str, Any], soon: bool) -> None:
+        raise NotImplementedError
+
+    def _step_names(self, count: int) -> list[str]:
+        raise NotImplementedError
+
+    @property
+    def layer_selector(self) -> Selector:
+        """The `ipywidgets.Dropdown` for the layer."""
+        return self._selectors["layer"]
+
+    @property
+    def head_selector(self) -> Selector:
+        """The `ipywidgets.Dropdown` for the head."""
+        return self._selectors["head"]
+
+    @property
+    def kind_selector(self) -> Selector:
+        """The `ipywidgets.Dropdown` for the kind; hidden where there is one only."""
+        return self._selectors["kind"]
+
+    @property
+    def batch_selector(self) -> Selector:
+        """The `ipywidgets.Dropdown` for the batch item; hidden where there is one only."""
+        return self._selectors["batch"]
+
+    @property
+    def step_selector(self) -> Selector:
+        """The `ipywidgets.Dropdown` for the step of a generation; hidden where there is one."""
+        return self._selectors["step"]
+
+    @property
+    def measure_selector(self) -> Selector:
+        """The `ipywidgets.Dropdown` for the measure; hidden where there are only weights."""
+        return self._selectors["measure"]
+
+    @property
+    def words_switch(self) -> Switch:
+        """The `ipywidgets.Checkbox` for words; hidden where it is not known what makes one."""
+        return self._switches.words
+
+    @property
+    def special_switch(self) -> Switch:
+        """The `ipywidgets.Checkbox` for special tokens; hidden where none is known."""
+        return self._switches.special
+
+    def _make_menus(self) -> ipywidgets.HBox:
+        self._selectors = {name: Selector(label) for name, label in LABELS.items()}
+        self._switches = Switches(self)
+        return ipywidgets.HBox(
+            [*self._selectors.values(), *self._switches],
+            layout={"flex_flow": "row wrap", "grid_gap": "0 12px"},
+        )
+
+    def _listen_to_menus(self) -> None:
+        for name, selector in self._selectors.items():
+            selector.on_choice(partial(self._picked, name))
+
+    def _picked(self, name: str, value: Any, soon: bool) -> None:
+        """A menu was used: at once from Python, settled first from the browser.
+
+        The kernel handles messages one by one, so while one map is extracted further choices
+        pile up; only the last of them is drawn.
+        """
+        value = None if name == "step" and value == _ALL_STEPS else value
+        self._pick({name: value}, soon)
+
+    def _show_menus(self) -> None:
+        """Offer what there is, with the current choice chosen."""
+        layer, head, kind, batch, step, measure = self._choice
+        there = offer(self._source, layer, kind)
+        steps = [_ALL_STEPS, *range(there.steps)] if there.steps > 1 else [_ALL_STEPS]
+        menus: dict[str, tuple[list[Any], Any]] = {
+            "layer": (choosing.layers(self._source), layer),
+            "head": (choosing.heads(layer, there.heads), head),
+            "kind": (there.kinds, kind),
+            "batch": (list(range(there.items)), batch),
+            "step": (steps, _ALL_STEPS if step is None else step),
+            "measure": (list(there.measures), measure),
+        }
+        self.batch_selector.description = LABELS["batch"] if there.windows is None else "Window"
+        for name, (choices, chosen) in menus.items():
+            if name == "step" and there.steps > 1:
+                names = [_ALL_STEPS, *self._step_names(there.steps)]
+            else:
+                names = [choosing.named(name, there, value) for value in choices]
+            self._selectors[name].offer(choices, chosen, names)
+            if name not in ("layer", "head"):
+                self._selectors[name].layout.display = None if len(choices) > 1 else "none"

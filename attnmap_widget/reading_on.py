@@ -1,0 +1,80 @@
+"""Long heads in an explorer: a first look at once, the whole head read beside the notebook."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from .grids import LongGrid
+from .long import LongHead
+from .passes import Pass
+
+if TYPE_CHECKING:
+    from .map import AttentionMap
+    from .sources import Choice
+
+_AT_ONCE = 1 << 24
+"""Cells of a head that is read at once; a longer one gets a first look while it is read."""
+_KEPT = 8
+"""Long heads that stay read."""
+
+
+class ReadingOn:
+    """Mixed into `AttentionExplorer`."""
+
+    map: AttentionMap
+    _choice: Choice
+    _status: str
+    _long: dict[Choice, LongGrid]
+    _pass: Pass | None
+
+    def _fail(self, failure: Exception) -> None:
+        raise NotImplementedError
+
+    def _long_grid(self, choice: Choice, head: LongHead) -> LongGrid:
+        grid = self._long.get(choice)
+        if grid is None and math.prod(head.shape) <= _AT_ONCE:
+            grid = head.read(lambda _: None, lambda: False)
+        if grid is None:
+            return head.first_look()
+        self._keep(choice, grid)
+        return grid
+
+    def _keep(self, choice: Choice, grid: LongGrid) -> None:
+        """Remember the heads that were read last, so that going back costs nothing."""
+        self._long.pop(choice, None)
+        self._long[choice] = grid
+        while len(self._long) > _KEPT:
+            del self._long[next(iter(self._long))]
+
+    def _read_on(self) -> None:
+        """After a first look, read the whole head beside the notebook."""
+        grid, choice = self.map._checked.grid, self._choice
+        if not isinstance(grid, LongGrid) or grid.survey.read == 1:
+            return
+        queries, keys = grid.shape
+        status = self._status
+
+        def progress(fraction: float) -> None:
+            self.map.status = f"reading {queries} × {keys} weights: {fraction:.0%}"
+
+        def done(whole: LongGrid) -> None:
+            self._keep(choice, whole)
+            self.map.update(weights=whole, status=status)
+
+        progress(0)
+        assert isinstance(grid.source, LongHead)
+        self._pass = Pass(grid.source.read, progress=progress, done=done, failed=self._fail)
+
+    def _stop(self) -> None:
+        if self._pass is not None:
+            self._pass.cancel()
+            self._pass = None
+
+
+def read_whole(drawn: dict[str, Any]) -> dict[str, Any]:
+    """A map's inputs with a long head read to its end, where nothing reads on."""
+    grid = drawn["weights"]
+    if isinstance(grid, LongGrid) and isinstance(grid.source, LongHead) and grid.survey.read < 1:
+        return {**drawn, "weights": grid.source.read(lambda _: None, lambda: False)}
+    return drawn
