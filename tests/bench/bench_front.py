@@ -122,7 +122,7 @@ def test_a_redraw(page: Any, capsys: pytest.CaptureFixture[str], causal: bool) -
             f" {found['weights'] / least:.1f}"
         )
     # To look at a million numbers one by one takes several times what copying them takes, so other
-    # weights are measured by the shortest loop that does so; the rest of a frame are words and axes.
+    # weights are measured by the shortest loop that does so; the rest of a frame is words and axes.
     assert found["weights"] <= (16 if causal else 8) * least
     assert found["hover"] <= found["weights"]
     assert found["again"] <= found["weights"]
