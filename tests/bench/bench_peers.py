@@ -27,7 +27,7 @@ PATIENCE = float(os.environ.get("BENCH_PATIENCE", "45"))
 
 
 def make(tool: str, tokens: int, folder: Path) -> dict[str, float]:
-    """The tool's page in `folder`, and what it cost; nothing where it took too long, "refused" where it said no."""
+    """The tool's page in `folder`, and what it cost; nothing where that took too long."""
     command = [sys.executable, str(Path(__file__).with_name("peer_pages.py")), tool, str(tokens)]
     try:
         done = subprocess.run(
