@@ -106,12 +106,13 @@ def test_a_switch_of_head(bench: Bench, capsys: pytest.CaptureFixture[str]) -> N
             f"\n{bench.tokens} tokens: a switch of head {ours:.0f} ms, bare {bare:.0f} ms; "
             f"÷ bare {ours / bare:.2f} (median), {least:.2f} (best)"
         )
+    # Beyond 1024 tokens a head is pooled, a pass over all of its weights, before it is sent.
+    if bench.tokens == 512:
+        assert min(least, ours / bare) <= 1.5
 
 
 def test_frames_while_panning(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
     """Those that still come while the view is dragged, of those that come at rest."""
-    if bench.tokens < 4096:
-        return
     page = bench.page
     root = page.locator(".attnmap.bench")
     grid = root.locator(".attnmap-grid")
@@ -136,7 +137,11 @@ def test_frames_while_panning(bench: Bench, capsys: pytest.CaptureFixture[str]) 
     page.mouse.up()
     page.keyboard.up("Shift")
     with capsys.disabled():
-        print(f"\n{bench.tokens} tokens: {panning:.0f} frames a second panning, {rest:.0f} at rest")
+        print(
+            f"\n{bench.tokens} tokens: {panning:.0f} frames a second while panning, {rest:.0f} at "
+            f"rest: {panning / rest:.2f}"
+        )
+    assert panning >= 0.5 * rest
 
 
 def rate(page: Page) -> float:

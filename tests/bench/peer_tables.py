@@ -44,8 +44,10 @@ def tables(found: Found, sizes: list[int], patience: float) -> list[str]:
                 value = None if figures is None else figures.get(figure)
                 if value is not None:
                     cells.append(f"{value / unit:.{digits}f}")
+                elif figures is not None and figure == "paint" and "refused" in figures:
+                    cells.append("refused: too large")
                 elif figures is not None and figure in ("cpu", "paint") and "paint" not in figures:
-                    late = figure == "paint" or "cpu" not in figures
+                    late = figure == "paint" or not {"cpu", "refused"} & figures.keys()
                     cells.append(f"none in {patience:g} s" if late else "")
                 else:
                     cells.append("")
@@ -122,7 +124,8 @@ def section(found: Found, sizes: list[int], patience: float) -> str:
             " seconds are those of two busy cores. What a tool loads from a CDN was served from"
             " local copies. attnview shows cards and a table, no map; plotly and matplotlib show"
             " one head, and another means running the cell again; CircuitsVis shows one layer."
-            " A notebook gets one head of ours, and the next when it is chosen.",
+            " A notebook gets one head of ours, and the next when it is chosen. The wait for a"
+            " matplotlib picture is its Python, not its paint.",
             ratios(found, sizes),
             "Where another tool is ahead:",
             "\n".join(ahead),
