@@ -15,9 +15,11 @@ from typing import Any
 import numpy as np
 
 from . import colors, schemes
+from .arrays import ArraySource, Masks, is_mapped
 from .colors import Colors
 from .errors import ShapeError
 from .grids import ArrayGrid, Grid, LongGrid
+from .over_heads import OverHeads
 from .pooling import POOLS, Pool
 from .states import StateGrid, cell_states
 from .tiles import Tile, Window, nameable
@@ -120,8 +122,10 @@ def check(before: Checked | None, changes: Mapping[str, Any]) -> Checked:
         _refuse_leftovers(options, changes, grid.shape)
 
     touched = set(changes)
-    if isinstance(grid, LongGrid):
-        _refuse_for_long(options)
+    if isinstance(grid, ArraySource):
+        grid = grid.masked(_masks(options)).read()
+    elif isinstance(grid, LongGrid):
+        grid = _masked(grid, options)
     elif before is None or not touched.isdisjoint((*GRID_INPUTS, *_STATE_OPTIONS)):
         grid = replace(grid, states=_states(grid, options))
     kept = before if before is not None and grid is before.grid else None
@@ -160,7 +164,7 @@ def _crop(tile: Tile, window: Window | None) -> Tile:
 
 def _grid(
     before: Checked | None, changes: Mapping[str, Any]
-) -> tuple[tuple[Token, ...], tuple[Token, ...] | None, Grid]:
+) -> tuple[tuple[Token, ...], tuple[Token, ...] | None, Grid | ArraySource]:
     """Tokens, rows and weights that fit; the states of an array are still to be found."""
     tokens = (
         accept_tokens("tokens", changes["tokens"])
@@ -186,11 +190,15 @@ def _grid(
     )
 
 
-def _accept_grid(weights: Any, shape: tuple[int, int]) -> Grid:
+def _accept_grid(weights: Any, shape: tuple[int, int]) -> Grid | ArraySource:
     if isinstance(weights, LongGrid):
         if weights.shape != shape:
             raise ShapeError(explain_shape(weights.shape, *shape))
         return weights
+    if is_mapped(weights):
+        array = weights.reshape(shape) if weights.shape == (math.prod(shape),) else weights
+        if array.shape == shape:
+            return ArraySource(np.asarray(array))
     values, missing = accept(weights, *shape)
     return ArrayGrid(values, missing, np.zeros(shape, dtype=np.uint8))
 
@@ -205,6 +213,23 @@ def _states(grid: ArrayGrid, options: Options) -> StateGrid:
         padding=options.padding,
         not_yet=options.not_yet,
     )
+
+
+def _masks(options: Options) -> Masks:
+    return Masks(**{name: getattr(options, name) for name in _STATE_OPTIONS})
+
+
+def _masked(grid: LongGrid, options: Options) -> LongGrid:
+    """The grid under the masks that are asked for: arrays have none of their own."""
+    source = grid.source
+    if not isinstance(source, (ArraySource, OverHeads)) or source.masks is None:
+        _refuse_for_long(options)
+        return grid
+    masks = _masks(options)
+    if source.masks.same(masks):
+        return grid
+    other = source.masked(masks)
+    return other.first_look() if grid.survey.read < 1 else other.read()
 
 
 def _refuse_for_long(options: Options) -> None:

@@ -14,12 +14,11 @@ import ipywidgets
 import traitlets as t
 
 from . import captions, choosing
-from .grids import LongGrid
-from .long import LongHead
+from .grids import LongGrid, Streamed
 from .map import AttentionMap
 from .passes import Pass
 from .selector import Selector
-from .sources import CaptureSource, Choice, Source, StackSource, as_source, read
+from .sources import CaptureSource, Choice, Extraction, Source, StackSource, as_source, read
 from .weights import shape_of
 
 _SETTLE = 0.03
@@ -31,6 +30,12 @@ _KEPT = 8
 _CHOICES = ("layer", "head", "kind", "batch", "step")
 _LABELS = {"layer": "Layer", "head": "Head", "kind": "Kind", "batch": "Item", "step": "Step"}
 _ALL_STEPS = "all"
+
+
+def _counted(seen: Extraction, grid: LongGrid) -> Extraction:
+    """Over how many heads a mean was taken, which only the pass over them tells."""
+    heads = getattr(grid.source, "heads", None)
+    return seen if heads is None else seen._replace(heads=heads)
 
 
 class _Choice(t.Any):
@@ -258,22 +263,24 @@ class AttentionExplorer(ipywidgets.VBox):  # type: ignore[misc]
             "weights": seen.weights,
             "tokens": tokens,
             "queries": queries,
-            "title": captions.title(self._source, choice, seen, self._caption),
             "status": status,
         }
         if self._own_mask and isinstance(self._source, CaptureSource):
             many = choice.step is None and self._source.offer(choice.layer, choice.kind).steps > 1
             drawn["mask"] = seen.allowed
             drawn["not_yet"] = captions.not_yet(seen.weights) if many else None
-        if isinstance(seen.weights, LongHead):
-            drawn["weights"] = self._long_grid(choice, seen.weights)
+        if isinstance(seen.weights, Streamed):
+            grid = drawn["weights"] = self._long_grid(choice, seen.weights)
+            seen = _counted(seen, grid)
+        drawn["title"] = captions.title(self._source, choice, seen, self._caption)
         return drawn
 
     # -- long heads -----------------------------------------------------------------------------
 
-    def _long_grid(self, choice: Choice, head: LongHead) -> LongGrid:
+    def _long_grid(self, choice: Choice, head: Streamed) -> LongGrid:
         grid = self._long.get(choice)
-        if grid is None and math.prod(head.shape) <= _AT_ONCE:
+        reads = getattr(head, "reads", 1)
+        if grid is None and math.prod(head.shape) * reads <= _AT_ONCE:
             grid = head.read(lambda _: None, lambda: False)
         if grid is None:
             return head.first_look()
@@ -300,10 +307,12 @@ class AttentionExplorer(ipywidgets.VBox):  # type: ignore[misc]
 
         def done(whole: LongGrid) -> None:
             self._keep(choice, whole)
-            self.map.update(weights=whole, status=status)
+            seen = _counted(Extraction(whole), whole)
+            title = captions.title(self._source, choice, seen, self._caption)
+            self.map.update(weights=whole, status=status, title=title)
 
         progress(0)
-        assert isinstance(grid.source, LongHead)
+        assert isinstance(grid.source, Streamed)
         self._pass = Pass(grid.source.read, progress=progress, done=done, failed=self._fail)
 
     def _stop(self) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from . import reading, tiles
+from .passes import Cancelled, Progress
 from .pooling import Pool
 from .reading import Lean
 from .states import StateGrid, counted
@@ -33,6 +34,19 @@ class LongSource(Protocol):
         ...
 
 
+@runtime_checkable
+class Streamed(LongSource, Protocol):
+    """A long source that can tell what one pass over it finds."""
+
+    def first_look(self) -> LongGrid:
+        """A sample of the queries, within a fraction of the time of `read`."""
+        ...
+
+    def read(self, progress: Progress, cancelled: Cancelled) -> LongGrid:
+        """One pass over all the weights."""
+        ...
+
+
 @dataclass(frozen=True)
 class Survey:
     """What one pass over a long source finds."""
@@ -48,6 +62,8 @@ class Survey:
     """The share of the queries that was read; below 1 it is a first look, NaN for the others."""
     means: FloatGrid | None = None
     """As `overview`: the mean of the weights in each bin, NaN where there is none."""
+    remarks: tuple[str, ...] | None = None
+    """Sentences on what looks wrong; None: what the rows' sums and largest weights tell."""
 
 
 class Cells(NamedTuple):
@@ -176,7 +192,8 @@ class LongGrid:
     def tile(self, window: Window | None = None, pool: Pool = "max") -> Tile:
         """The overview; a window that is read within a moment is read anew."""
         q0, q1, k0, k1 = window or (0, self.shape[0], 0, self.shape[1])
-        if window is None or (q1 - q0) * (k1 - k0) > _READ_AT_ONCE:
+        at_once = _READ_AT_ONCE // getattr(self.source, "reads", 1)
+        if window is None or (q1 - q0) * (k1 - k0) > max(at_once, tiles.WHOLE_LIMIT):
             return self._overview(pool)
         return tiles.read_tile(self.source.window, self.shape, window, pool)
 
@@ -205,6 +222,8 @@ class LongGrid:
         """Sentences on what looks wrong."""
         if self.survey.read < 1:
             return []  # a first look is no ground to find fault on
+        if self.survey.remarks is not None:
+            return list(self.survey.remarks)
         return reading.check_long(self.survey.row_sums, self.survey.lean_weights)
 
     def largest_keys(self, query: int, count: int) -> tuple[NDArray[np.int64], FloatGrid]:

@@ -13,7 +13,16 @@ from .tiles import OVERVIEW, Tile, Window
 from .weights import FloatGrid
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from .capturing.streaming import HeadStream, HeadSurvey
+
+
+def _with_states(weights: Tensor, allowed: Tensor | None) -> tuple[FloatGrid, StateGrid]:
+    values: FloatGrid = weights.numpy()
+    nothing_missing = np.zeros(values.shape, dtype=bool)
+    mask = None if allowed is None else allowed.numpy()
+    return values, cell_states(values, nothing_missing, mask=mask)
 
 
 class LongHead:
@@ -25,11 +34,11 @@ class LongHead:
 
     def window(self, window: Window) -> tuple[FloatGrid, StateGrid]:
         """Weights and states of that part, exact."""
-        values = self._stream.window(*window).numpy()
-        allowed = self._stream.allowed(*window)
-        nothing_missing = np.zeros(values.shape, dtype=bool)
-        mask = None if allowed is None else allowed.numpy()
-        return values, cell_states(values, nothing_missing, mask=mask)
+        return _with_states(self._stream.window(*window), self._stream.allowed(*window))
+
+    def rows(self, rows: range) -> tuple[FloatGrid, StateGrid]:
+        """Weights and states of these queries and all keys."""
+        return _with_states(*self._stream.rows(rows))
 
     def first_look(self) -> LongGrid:
         """A sample of the queries, within a fraction of the time of `read`."""

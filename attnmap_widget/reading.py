@@ -31,6 +31,15 @@ def row_sums(values: FloatGrid) -> NDArray[np.float64]:
     return sums
 
 
+def largest_of_rows(values: FloatGrid, states: StateGrid) -> tuple[NDArray[np.int64], FloatGrid]:
+    """The key of each row's largest weight and that weight; NaN for a row without any."""
+    there = ~np.isnan(values) & (states != State.PADDING)
+    keys = np.where(there, values, -np.inf).argmax(axis=1)
+    rows = np.arange(len(values))
+    largest: FloatGrid = np.where(there[rows, keys], values[rows, keys], np.float32(np.nan))
+    return keys.astype(np.int64), largest
+
+
 def leans(values: FloatGrid, states: StateGrid) -> list[Lean | None]:
     """One `Lean` per row, None for a row with no weight outside padding."""
     there = ~np.isnan(values) & (states != State.PADDING)
@@ -58,22 +67,16 @@ def checks(values: FloatGrid, states: StateGrid, *, causal: bool = False) -> lis
     weights = values[counted(states)]
     negative = weights[weights < 0]
     if negative.size:
-        found.append(
-            f"{_count(negative.size, 'weight')} below 0 (lowest {negative.min():.2f}): scores "
-            "before softmax, or a difference?"
-        )
+        found.append(_say_negative(negative.size, float(negative.min())))
     found += _check_sums(values, states, negative=bool(negative.size))
     leaked = leaks(values, states)
     if leaked.any():
-        where = "above the diagonal" if causal else "where the query cannot look"
         query, key = (int(i) for i in np.argwhere(leaked)[0])
-        found.append(
-            f"mass {where} {np.abs(values[leaked], dtype=np.float64).sum():.2f} in "
-            f"{_count(int(leaked.sum()), 'cell')}, first at query {query}, key {key}"
-        )
+        mass = float(np.abs(values[leaked], dtype=np.float64).sum())
+        found.append(_say_leaks(mass, int(leaked.sum()), (query, key), causal=causal))
     hopeless = np.flatnonzero((states == State.NO_VALID_KEY).any(axis=1))
     if hopeless.size:
-        found.append(f"{_count(hopeless.size, 'row')} with no valid key (NaN): {_some(hopeless)}")
+        found.append(_say_hopeless(hopeless))
     if _all_uniform(values, states):
         found.append(
             "all rows are uniform, as in a model that was not trained or whose weights were not "
@@ -89,14 +92,22 @@ def _check_sums(values: FloatGrid, states: StateGrid, *, negative: bool) -> list
     known = ~unknown.any(axis=1) & ~padding_row
     if not known.any():
         return []
-    sums = row_sums(values)[known]
+    columns: NDArray[np.float64] | None = None
+    if known.all():
+        columns = np.nansum(values, axis=0, dtype=np.float64)
+    return _say_sums(row_sums(values)[known], columns, negative=negative)
+
+
+def _say_sums(
+    sums: NDArray[np.float64], columns: NDArray[np.float64] | None, *, negative: bool
+) -> list[str]:
+    """On rows that do not sum to 1; `columns` are the sums of the keys where all are known."""
     off = np.abs(sums - 1) > _SUM_TOLERANCE
     if not off.any():
         return []
     spread = f"{sums[off].min():.2f} to {sums[off].max():.2f}"
     rows = f"{int(off.sum())} of {_count(sums.size, 'row')}"
-    columns = np.nansum(values, axis=0, dtype=np.float64)
-    if known.all() and (np.abs(columns - 1) <= _SUM_TOLERANCE).all():
+    if columns is not None and (np.abs(columns - 1) <= _SUM_TOLERANCE).all():
         return [
             f"columns sum to 1 and {rows} do not ({spread}): transposed? Rows should be queries"
         ]
@@ -110,6 +121,70 @@ def _check_sums(values: FloatGrid, states: StateGrid, *, negative: bool) -> list
     return [f"{rows} sum to less than 1 ({spread}): a sink, dropout, or keys that are not shown?"]
 
 
+class Tally:
+    """What `checks` needs to know of a (queries, keys) grid that is read a few rows at a time."""
+
+    def __init__(self, shape: tuple[int, int]) -> None:
+        queries, keys = shape
+        self.sums: NDArray[np.float64] = np.zeros(queries)
+        self.lean_keys: NDArray[np.int64] = np.zeros(queries, dtype=np.int64)
+        self.lean_weights: FloatGrid = np.full(queries, np.nan, dtype=np.float32)
+        self._known = np.zeros(queries, dtype=bool)
+        self._hopeless = np.zeros(queries, dtype=bool)
+        self._columns = np.zeros(keys)
+        self._below, self._lowest = 0, np.float32(0)
+        self._leaks, self._leaked, self._first_leak = 0, 0.0, (0, 0)
+
+    def add(self, first: int, values: FloatGrid, states: StateGrid) -> None:
+        """Rows from number `first` on."""
+        rows = slice(first, first + len(values))
+        self.sums[rows] = row_sums(values)
+        self.lean_keys[rows], self.lean_weights[rows] = largest_of_rows(values, states)
+        self._columns += np.nansum(values, axis=0, dtype=np.float64)
+        unknown = (states == State.EMPTY) | (states == State.NO_VALID_KEY)
+        self._known[rows] = ~(unknown.any(axis=1) | (states == State.PADDING).all(axis=1))
+        self._hopeless[rows] = (states == State.NO_VALID_KEY).any(axis=1)
+        below = (values < 0) & counted(states)
+        if below.any():
+            self._below += int(below.sum())
+            self._lowest = min(self._lowest, values[below].min())
+        leaked = leaks(values, states)
+        if leaked.any():
+            if not self._leaks:
+                row, key = (int(i) for i in np.argwhere(leaked)[0])
+                self._first_leak = first + row, key
+            self._leaks += int(leaked.sum())
+            self._leaked += float(np.abs(values[leaked], dtype=np.float64).sum())
+
+    def sentences(self, *, causal: bool) -> tuple[str, ...]:
+        """What looks wrong, in the words of `checks`."""
+        found = [] if not self._below else [_say_negative(self._below, float(self._lowest))]
+        if self._known.any():
+            columns = self._columns if self._known.all() else None
+            found += _say_sums(self.sums[self._known], columns, negative=self._below > 0)
+        if self._leaks:
+            found.append(_say_leaks(self._leaked, self._leaks, self._first_leak, causal=causal))
+        hopeless = np.flatnonzero(self._hopeless)
+        return (*found, *([_say_hopeless(hopeless)] if hopeless.size else []))
+
+
+def _say_negative(count: int, lowest: float) -> str:
+    return (
+        f"{_count(count, 'weight')} below 0 (lowest {lowest:.2f}): scores before softmax, or a "
+        "difference?"
+    )
+
+
+def _say_leaks(mass: float, count: int, first: tuple[int, int], *, causal: bool) -> str:
+    where = "above the diagonal" if causal else "where the query cannot look"
+    query, key = first
+    return f"mass {where} {mass:.2f} in {_count(count, 'cell')}, first at query {query}, key {key}"
+
+
+def _say_hopeless(rows: NDArray[np.intp]) -> str:
+    return f"{_count(rows.size, 'row')} with no valid key (NaN): {_some(rows)}"
+
+
 def check_long(sums: NDArray[np.float64], largest: FloatGrid) -> list[str]:
     """Sentences on a grid that is known by its rows: (queries,) sums and largest weights."""
     found = []
@@ -121,7 +196,7 @@ def check_long(sums: NDArray[np.float64], largest: FloatGrid) -> list[str]:
         rows = f"{int(off.sum())} of {_count(sums.size, 'row')}"
         found.append(f"{rows} do not sum to 1 ({spread}): a sink, or keys that are not shown?")
     if hopeless.size:
-        found.append(f"{_count(hopeless.size, 'row')} with no valid key (NaN): {_some(hopeless)}")
+        found.append(_say_hopeless(hopeless))
     return found
 
 

@@ -10,8 +10,10 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from .arrays import ArraySource, Masks, is_mapped
 from .errors import ShapeError
 from .long import LongHead
+from .over_heads import OverHeads
 from .tiles import WHOLE_LIMIT
 from .weights import FUSED, BoolGrid, as_numbers, is_nothing, refuse_infinite, shape_of
 
@@ -249,6 +251,16 @@ class CaptureSource:
             self.capture.steps(layer, kind),
         )
 
+    def long_heads(self, choice: Choice) -> list[LongHead] | None:
+        """All heads of one call that is too large for their mean to be formed in memory."""
+        calls = self.capture.find(choice.layer, choice.kind)
+        if len(calls) > 1 or math.prod(calls[0].shape[2:]) <= _HELD_LIMIT:
+            return None
+        from .capturing.streaming import HeadStream
+
+        heads = range(calls[0].shape[1])
+        return [LongHead(HeadStream(calls[0].record, choice.batch, head)) for head in heads]
+
     def read(self, choice: Choice, *, held: bool = False) -> Extraction:
         """The head's weights and where the model's own mask lets it look."""
         calls = self.capture.find(choice.layer, choice.kind)
@@ -266,13 +278,31 @@ class CaptureSource:
         )
 
 
+def _over_long_heads(source: Source, choice: Choice, how: str) -> OverHeads | None:
+    """Where the heads are too long to form their mean in memory, and can be read in windows."""
+    if isinstance(source, CaptureSource):
+        long = source.long_heads(choice)
+        return None if long is None else OverHeads(long, how)
+    if isinstance(source, StackSource):
+        heads = source.stack[choice.layer][choice.batch]
+        if math.prod(shape_of(heads)[1:]) > _HELD_LIMIT and all(map(is_mapped, heads)):
+            return OverHeads([ArraySource(np.asarray(head)) for head in heads], how, Masks())
+    return None
+
+
 def read(source: Source, choice: Choice) -> Extraction:
     """The map of `choice`; for "mean" and "max" over the heads, in O(queries · keys) memory.
 
     Heads without a weight in a cell (NaN) are left out of that cell's mean and not counted.
     """
     if not isinstance(choice.head, str):
-        return source.read(choice)
+        found = source.read(choice)
+        if len(shape_of(found.weights)) == 2 and is_mapped(found.weights):
+            return found._replace(weights=ArraySource(np.asarray(found.weights)))
+        return found
+    together = _over_long_heads(source, choice, choice.head)
+    if together is not None:
+        return Extraction(together, heads=together.heads)
     heads = source.offer(choice.layer, choice.kind).heads
     total: NDArray[np.float64] | None = None
     allowed: BoolGrid | None = None

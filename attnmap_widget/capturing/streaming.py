@@ -19,7 +19,7 @@ from .memory import require
 from .overview import Cancelled, Pass
 from .records import Rebuilt, Record
 from .replayed import source_of
-from .scoring import row_sums
+from .scoring import ScoreSource, row_sums
 from .session import SESSION
 from .weighed import survey_weights
 
@@ -117,14 +117,55 @@ class HeadStream:
             if not range(q0, q1) or not range(k0, k1):
                 return torch.empty(q1 - q0, k1 - k0, dtype=torch.float32, device="cpu")
             self._learn(q0, q1)
-            scores = source.scores(rows, keys)
-            reference, log_sum = self._reference[rows, None], self._log_sum[rows, None]
-            if source.unit == 1:
-                scores.sub_(reference + log_sum)
+            return self._exact(source, rows, keys, self._reference[rows], self._log_sum[rows])
+
+    def rows(self, rows: range) -> tuple[Tensor, Tensor | None]:
+        """Weights of these queries and all keys, and where they may look: as the two above give it.
+
+        rows: ascending. CaptureError where they do not fit into memory.
+        """
+        self._window(rows.start, rows.stop, 0, self.shape[1])
+        require((1, len(rows), self.shape[1]))
+        part, keys = slice(rows.start, rows.stop, rows.step), slice(0, self.shape[1], 1)
+        with self._reading():
+            if self._source is None:
+                weights = self._record.rows(self._batch, self._head, part)
+                weights = weights.to("cpu", torch.float32, copy=True)
             else:
-                # The two apart: a reference of −3·10³⁸ (a mask constant) swallows the other.
-                scores = ((scores - reference) * source.unit).sub_(log_sum)
-            return self._rounded(scores.exp2_())
+                if rows.step == 1:
+                    self._learn(rows.start, rows.stop)
+                else:
+                    found = row_sums(self._source, part)
+                    self._reference[part], self._log_sum[part] = found
+                    self._known[part] = True
+                sums = self._reference[part], self._log_sum[part]
+                weights = self._exact(self._source, part, keys, *sums)
+            allowed = self._record.allowed(self._batch, self._head, part, keys)
+            return weights, None if allowed is None else allowed.to("cpu")
+
+    def _exact(
+        self, source: ScoreSource, rows: slice, keys: slice, reference: Tensor, log_sum: Tensor
+    ) -> Tensor:
+        """Weights, from the sums of these rows; scores only where one of them may look."""
+        first, last = source.bands.span(rows)
+        first, last = max(first, keys.start), min(last, keys.stop)
+        inside = slice(first, max(first, last), 1)
+        if inside != keys:
+            count = len(reference)
+            weights = torch.zeros(count, keys.stop - keys.start, dtype=torch.float32, device="cpu")
+            if inside.start < inside.stop:
+                there = slice(inside.start - keys.start, inside.stop - keys.start)
+                weights[:, there] = self._exact(source, rows, inside, reference, log_sum)
+            # Without a valid key a row's weights are no numbers, wherever.
+            return weights.masked_fill_(~(log_sum > -torch.inf)[:, None], torch.nan)
+        scores = source.scores(rows, keys)
+        reference, log_sum = reference[:, None], log_sum[:, None]
+        if source.unit == 1:
+            scores.sub_(reference + log_sum)
+        else:
+            # The two apart: a reference of −3·10³⁸ (a mask constant) swallows the other.
+            scores = ((scores - reference) * source.unit).sub_(log_sum)
+        return self._rounded(scores.exp2_())
 
     def allowed(self, q0: int, q1: int, k0: int, k1: int) -> Tensor | None:
         """Where the mask lets a query of the window look: bool on the CPU, as `window` is laid out.

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..checked import check
 from ..choosing import choose
-from ..grids import LongGrid
-from ..long import LongHead
+from ..grids import LongGrid, Streamed
 from ..schemes import STATIC
 from . import numbers, svg, xml
 from .figure import Figure
@@ -119,7 +118,7 @@ def _figure(explorer: AttentionExplorer, choice: Choice) -> Figure:
     """The map of a choice as the explorer would draw it, without choosing it."""
     drawn = explorer._drawn(choice)
     grid = drawn["weights"]
-    if isinstance(grid, LongGrid) and isinstance(grid.source, LongHead) and grid.survey.read < 1:
+    if isinstance(grid, LongGrid) and isinstance(grid.source, Streamed) and grid.survey.read < 1:
         # A notebook reads on beside a first look; a file has to wait for the whole.
         drawn["weights"] = grid.source.read(lambda _: None, lambda: False)
     captions = {name: drawn.pop(name) for name in ("title", "status")}

@@ -78,7 +78,7 @@ test.each([
 					}
 				const mean = there.reduce((sum, weight) => sum + weight, 0) / there.length;
 				if (there.length === 0) expect(found[y * across + x]).toBeNaN();
-			else expect(found[y * across + x]).toBeCloseTo(mean, 6);
+				else expect(found[y * across + x]).toBeCloseTo(mean, 6);
 			}
 	},
 );
