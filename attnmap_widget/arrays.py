@@ -90,20 +90,27 @@ class ArraySource:
     def window(self, window: Window) -> tuple[FloatGrid, StateGrid]:
         """Weights and states of that part, exact."""
         q0, q1, k0, k1 = window
-        return windowed(self._values, self.masks, range(q0, q1), range(k0, k1), self.shape[1])
+        return windowed(self.values, self.masks, range(q0, q1), range(k0, k1), self.shape[1])
 
     def rows(self, rows: range) -> tuple[FloatGrid, StateGrid]:
-        """Weights and states of these rows; ValueError where a weight is infinite."""
+        """Weights and states of these rows and all keys."""
         keys = range(self.shape[1])
-        values = self._values(rows, keys)
+        values = self.values(rows, keys)
+        return values, self.masks.states(values, rows, keys)
+
+    def values(self, rows: range, keys: range) -> FloatGrid:
+        """Weights, copied; ValueError where one is infinite."""
+        part = self.array[rows.start : rows.stop : rows.step, keys.start : keys.stop]
+        with np.errstate(over="ignore"):
+            values = np.array(part, dtype=np.float32)
         bad = np.isinf(values)
         if bad.any():
             row, key = (int(i) for i in np.argwhere(bad)[0])
             raise ValueError(
-                f"weights: infinite at query {rows[row]}, key {key}; scores before softmax, masked "
-                "with -inf? Take their softmax over the keys first"
+                f"weights: infinite at query {rows[row]}, key {keys[key]}; scores before softmax, "
+                "masked with -inf? Take their softmax over the keys first"
             )
-        return values, self.masks.states(values, rows, keys)
+        return values
 
     def masked(self, masks: Masks) -> ArraySource:
         """The same array under other masks."""
@@ -119,11 +126,6 @@ class ArraySource:
         """One pass over all the weights; ValueError where one of them is infinite."""
         found = surveys.survey(self.rows, self.shape, progress, cancelled, causal=self.masks.causal)
         return LongGrid(self, found)
-
-    def _values(self, rows: range, keys: range) -> FloatGrid:
-        part = self.array[rows.start : rows.stop : rows.step, keys.start : keys.stop]
-        with np.errstate(over="ignore"):  # an infinite weight is refused
-            return np.array(part, dtype=np.float32)
 
 
 def windowed(

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .states import State, StateGrid, counted, leaks
+from .states import State, StateGrid, all_plain, counted, leaks
 from .weights import FloatGrid
 
 _SUM_TOLERANCE = 0.015
@@ -33,9 +33,12 @@ def row_sums(values: FloatGrid) -> NDArray[np.float64]:
 
 def largest_of_rows(values: FloatGrid, states: StateGrid) -> tuple[NDArray[np.int64], FloatGrid]:
     """The key of each row's largest weight and that weight; NaN for a row without any."""
+    rows = np.arange(len(values))
+    if all_plain(states):
+        keys = values.argmax(axis=1)
+        return keys.astype(np.int64), values[rows, keys]
     there = ~np.isnan(values) & (states != State.PADDING)
     keys = np.where(there, values, -np.inf).argmax(axis=1)
-    rows = np.arange(len(values))
     largest: FloatGrid = np.where(there[rows, keys], values[rows, keys], np.float32(np.nan))
     return keys.astype(np.int64), largest
 
@@ -138,8 +141,17 @@ class Tally:
     def add(self, first: int, values: FloatGrid, states: StateGrid) -> None:
         """Rows from number `first` on."""
         rows = slice(first, first + len(values))
-        self.sums[rows] = row_sums(values)
         self.lean_keys[rows], self.lean_weights[rows] = largest_of_rows(values, states)
+        if all_plain(states):
+            self.sums[rows] = values.sum(axis=1, dtype=np.float64)
+            self._columns += values.sum(axis=0, dtype=np.float64)
+            self._known[rows] = True
+            lowest = values.min()
+            if lowest < 0:
+                self._below += int((values < 0).sum())
+                self._lowest = min(self._lowest, lowest)
+            return
+        self.sums[rows] = row_sums(values)
         self._columns += np.nansum(values, axis=0, dtype=np.float64)
         unknown = (states == State.EMPTY) | (states == State.NO_VALID_KEY)
         self._known[rows] = ~(unknown.any(axis=1) | (states == State.PADDING).all(axis=1))

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from .arrays import ArraySource, Masks, is_mapped
 from .errors import ShapeError
-from .long import LongHead
-from .over_heads import OverHeads
+from .long import LongHead, LongHeads
+from .over_heads import MappedHeads, OverHeads
 from .tiles import WHOLE_LIMIT
 from .weights import FUSED, BoolGrid, as_numbers, is_nothing, refuse_infinite, shape_of
 
@@ -251,7 +251,7 @@ class CaptureSource:
             self.capture.steps(layer, kind),
         )
 
-    def long_heads(self, choice: Choice) -> list[LongHead] | None:
+    def long_heads(self, choice: Choice) -> LongHeads | None:
         """All heads of one call that is too large for their mean to be formed in memory."""
         calls = self.capture.find(choice.layer, choice.kind)
         if len(calls) > 1 or math.prod(calls[0].shape[2:]) <= _HELD_LIMIT:
@@ -259,7 +259,7 @@ class CaptureSource:
         from .capturing.streaming import HeadStream
 
         heads = range(calls[0].shape[1])
-        return [LongHead(HeadStream(calls[0].record, choice.batch, head)) for head in heads]
+        return LongHeads([HeadStream(calls[0].record, choice.batch, head) for head in heads])
 
     def read(self, choice: Choice, *, held: bool = False) -> Extraction:
         """The head's weights and where the model's own mask lets it look."""
@@ -286,7 +286,7 @@ def _over_long_heads(source: Source, choice: Choice, how: str) -> OverHeads | No
     if isinstance(source, StackSource):
         heads = source.stack[choice.layer][choice.batch]
         if math.prod(shape_of(heads)[1:]) > _HELD_LIMIT and all(map(is_mapped, heads)):
-            return OverHeads([ArraySource(np.asarray(head)) for head in heads], how, Masks())
+            return OverHeads(MappedHeads(heads), how, Masks())
     return None
 
 

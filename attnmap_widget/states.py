@@ -48,13 +48,14 @@ def cell_states(
     states[values == 0] = State.ZERO
     states[nan] = State.EMPTY
     forbidden = forbidden_cells(values.shape, mask=mask, causal=causal, query_offset=query_offset)
-    may_look = ~forbidden if forbidden is not None else np.ones(values.shape, dtype=bool)
-    # All that such a row may look at is NaN, and NaN is what was given: its softmax had no key.
-    computed = nan & ~missing
-    hopeless = np.all(computed | ~may_look, axis=1) & np.any(computed, axis=1)
-    states[computed & may_look & hopeless[:, None]] = State.NO_VALID_KEY
     if forbidden is not None:
         states[forbidden] = State.CANNOT_LOOK
+    if nan.any():
+        may_look = ~forbidden if forbidden is not None else np.ones(values.shape, dtype=bool)
+        # All that such a row may look at is NaN, and NaN is what was given: its softmax had no key.
+        computed = nan & ~missing
+        hopeless = np.all(computed | ~may_look, axis=1) & np.any(computed, axis=1)
+        states[computed & may_look & hopeless[:, None]] = State.NO_VALID_KEY
         # Where nothing at all may be looked at, NaN is the whole story of the row.
         nowhere = hopeless & ~np.any(may_look, axis=1)
         states[computed & nowhere[:, None]] = State.NO_VALID_KEY
@@ -80,6 +81,11 @@ def forbidden_cells(
         positions = np.arange(shape[0])[:, None] + query_offset
         forbidden = forbidden | (np.arange(shape[1])[None, :] > positions)
     return forbidden
+
+
+def all_plain(states: StateGrid) -> bool:
+    """Whether every cell is a weight or zero: then none is NaN, and what asks for less is fast."""
+    return int(states.max(initial=0)) <= State.ZERO
 
 
 def counted(states: StateGrid) -> BoolGrid:

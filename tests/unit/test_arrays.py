@@ -130,9 +130,9 @@ def test_infinite_weights_and_wrong_shapes_are_refused_as_ever(tmp_path: Path) -
     whole[33, 44] = np.inf
     with pytest.raises(ValueError, match="infinite at query 33, key 44"):
         AttentionMap(range(90), in_file(tmp_path, whole), range(60))
+    huge = np.zeros((60, 90))
+    huge[1, 2] = 1e300  # no float32 holds it
     with pytest.raises(ValueError, match="infinite at query 1, key 2"):
-        huge = np.zeros((60, 90))
-        huge[1, 2] = 1e300  # no float32 holds it
         AttentionMap(range(90), in_file(tmp_path, huge), range(60))
     good = AttentionMap(range(90), in_file(tmp_path, softmax((60, 90))), range(60))
     before = good.weights
@@ -229,7 +229,9 @@ def test_an_infinite_weight_found_late_is_said_in_place(
         ex = AttentionExplorer(in_file(tmp_path, whole), range(400), range(300), head=1)
         while not ex.error:
             await asyncio.sleep(0.01)
-        assert ex.error == "Head 1: weights: infinite at query 200, key 5; " + ex.error.split("; ")[1]
+        assert (
+            ex.error == "Head 1: weights: infinite at query 200, key 5; " + ex.error.split("; ")[1]
+        )
         ex.head = 2
         assert ex.error == ""
         ex.close()
