@@ -5,6 +5,7 @@ A change is a new `Checked` or an exception; nothing is half changed.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,11 +13,13 @@ from typing import Any
 import numpy as np
 
 from . import axes, colors, schemes
+from .arrays import ArraySource, Masks, is_mapped
 from .axes import Axes
 from .colors import Colors
 from .errors import ShapeError
 from .grids import ArrayGrid, Grid, LongGrid
 from .options import AXIS_OPTIONS, GRID_INPUTS, STATE_OPTIONS, Options, accept_options
+from .over_heads import OverHeads
 from .states import StateGrid, cell_states, counted_values
 from .tiles import Tile, Window, nameable
 from .tokens import Token, accept_tokens
@@ -105,8 +108,10 @@ def check(before: Checked | None, changes: Mapping[str, Any]) -> Checked:
         )
     else:
         named = before.axes
-    if isinstance(grid, LongGrid):
-        _refuse_for_long(options)
+    if isinstance(grid, ArraySource):
+        grid = grid.masked(_masks(options, named)).read()
+    elif isinstance(grid, LongGrid):
+        grid = _masked(grid, options, named)
     elif (
         before is None
         or not touched.isdisjoint((*GRID_INPUTS, *STATE_OPTIONS))
@@ -152,7 +157,7 @@ def _crop(tile: Tile, window: Window | None) -> Tile:
 
 def _grid(
     before: Checked | None, changes: Mapping[str, Any]
-) -> tuple[tuple[Token, ...], tuple[Token, ...] | None, Grid]:
+) -> tuple[tuple[Token, ...], tuple[Token, ...] | None, Grid | ArraySource]:
     """Tokens, rows and weights that fit; the states of an array are still to be found."""
     tokens = (
         accept_tokens("tokens", changes["tokens"])
@@ -178,11 +183,15 @@ def _grid(
     )
 
 
-def _accept_grid(weights: Any, shape: tuple[int, int]) -> Grid:
+def _accept_grid(weights: Any, shape: tuple[int, int]) -> Grid | ArraySource:
     if isinstance(weights, LongGrid):
         if weights.shape != shape:
             raise ShapeError(explain_shape(weights.shape, *shape))
         return weights
+    if is_mapped(weights):
+        array = weights.reshape(shape) if weights.shape == (math.prod(shape),) else weights
+        if array.shape == shape:
+            return ArraySource(np.asarray(array))
     values, missing = accept(weights, *shape)
     return ArrayGrid(values, missing, np.zeros(shape, dtype=np.uint8))
 
@@ -198,6 +207,30 @@ def _states(grid: ArrayGrid, options: Options, named: Axes) -> StateGrid:
         padding=options.padding,
         not_yet=options.not_yet,
     )
+
+
+def _masks(options: Options, named: Axes) -> Masks:
+    return Masks(
+        mask=options.mask,
+        causal=options.causal,
+        query_positions=named.queries if options.causal else None,
+        key_positions=named.keys if options.causal else None,
+        padding=options.padding,
+        not_yet=options.not_yet,
+    )
+
+
+def _masked(grid: LongGrid, options: Options, named: Axes) -> LongGrid:
+    """The grid under the masks that are asked for: arrays have none of their own."""
+    source = grid.source
+    if not isinstance(source, (ArraySource, OverHeads)) or source.masks is None:
+        _refuse_for_long(options)
+        return grid
+    masks = _masks(options, named)
+    if source.masks.same(masks):
+        return grid
+    other = source.masked(masks)
+    return other.first_look() if grid.survey.read < 1 else other.read()
 
 
 def _refuse_for_long(options: Options) -> None:

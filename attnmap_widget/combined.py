@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from . import aggregates
+from .arrays import ArraySource, is_mapped
 from .errors import ShapeError
-from .sources import Choice, Extraction, Offer, Source
-from .weights import BoolGrid, FloatGrid, as_numbers
+from .sources import Choice, Extraction, Offer, Source, over_long_heads
+from .weights import BoolGrid, FloatGrid, as_numbers, shape_of
 
 OVER_LAYERS = ("mean", "max", "rollout")
 """What `layer` may be beside a number: over all layers that have the chosen kind."""
@@ -45,7 +46,7 @@ def read(source: Source, choice: Choice) -> Extraction:
     Maps without a weight in a cell (NaN) are left out of that cell and not counted.
     """
     if not isinstance(choice.layer, str):
-        return _Reading(source).heads(choice)
+        return _in_windows(source, choice) or _Reading(source).heads(choice)
     choices = [choice._replace(layer=n) for n in layers_of(source, choice.kind)]
     if choice.layer == "rollout":
         return _rollout(source, choices)
@@ -59,6 +60,17 @@ def read(source: Source, choice: Choice) -> Extraction:
         "layer",
     )
     return reading.whole(found.values, (found.given, found.given))
+
+
+def _in_windows(source: Source, choice: Choice) -> Extraction | None:
+    """Of an array in a file, and of heads that are too long to form their mean in memory."""
+    if isinstance(choice.head, str):
+        long = choice.measure == "weights" and over_long_heads(source, choice, choice.head)
+        return Extraction(long, heads=long.heads) if long else None
+    found = source.read(choice)
+    if len(shape_of(found.weights)) == 2 and is_mapped(found.weights):
+        return found._replace(weights=ArraySource(np.asarray(found.weights)))
+    return found
 
 
 class _Reading:

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 from . import arranging, captions, placed, steps
 from .combined import read
 from .generated import Generated
-from .long import LongHead
+from .grids import Streamed
 from .patches import Patches
-from .reading_on import ReadingOn
+from .reading_on import ReadingOn, counted_heads
 from .sources import CaptureSource, Choice, FunctionSource, Source, StackSource
 from .texts import Ids, Texts
 from .weights import shape_of
@@ -65,7 +65,6 @@ class Drawing(ReadingOn):
             "weights": seen.weights,
             "tokens": keys,
             "queries": rows,
-            "title": captions.title(self._source, choice, seen, self._caption),
             "status": status,
             "softmax": self._softmax and captions.is_softmax(choice),
         }
@@ -78,10 +77,12 @@ class Drawing(ReadingOn):
                 inputs["not_yet"] = captions.not_yet(seen.weights) if many else None
         known, shown = self._knowledge(ids), None
         own_padding = inputs.get("padding") is not None
-        if isinstance(seen.weights, LongHead):
-            inputs["weights"] = self._long_grid(choice, seen.weights)
+        if isinstance(seen.weights, Streamed):
+            grid = inputs["weights"] = self._long_grid(choice, seen.weights)
+            seen = counted_heads(seen, grid)
         elif len(shape_of(seen.weights)) == 2:
             shown = known.shown(self._source, choice, seen, merged, hide)
+        inputs["title"] = captions.title(self._source, choice, seen, self._caption)
         if shown is None:
             if known.any:  # it may have been arranged before
                 inputs = arranging.plain(inputs, self._sized)

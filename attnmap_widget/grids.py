@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from . import reading, tiles
+from . import checking, reading, tiles
 from .axes import Axes
+from .passes import Cancelled, Progress
 from .pooling import Pool
 from .reading import Lean
 from .states import StateGrid, counted
@@ -34,6 +35,19 @@ class LongSource(Protocol):
         ...
 
 
+@runtime_checkable
+class Streamed(LongSource, Protocol):
+    """A long source that can tell what one pass over it finds."""
+
+    def first_look(self) -> LongGrid:
+        """A sample of the queries, within a fraction of the time of `read`."""
+        ...
+
+    def read(self, progress: Progress, cancelled: Cancelled) -> LongGrid:
+        """One pass over all the weights."""
+        ...
+
+
 @dataclass(frozen=True)
 class Survey:
     """What one pass over a long source finds."""
@@ -49,6 +63,8 @@ class Survey:
     """The share of the queries that was read; below 1 it is a first look, NaN for the others."""
     means: FloatGrid | None = None
     """As `overview`: the mean of the weights in each bin, NaN where there is none."""
+    tally: checking.Tally | None = None
+    """What to check; None: what the rows' sums and largest weights tell."""
 
 
 class Cells(NamedTuple):
@@ -96,7 +112,7 @@ class ArrayGrid:
 
     def checks(self, *, causal: bool, axes: Axes, softmax: bool) -> list[str]:
         """Sentences on what looks wrong."""
-        return reading.checks(self.values, self.states, causal=causal, axes=axes, softmax=softmax)
+        return checking.checks(self.values, self.states, causal=causal, axes=axes, softmax=softmax)
 
     def largest_keys(self, query: int, count: int) -> tuple[NDArray[np.int64], FloatGrid]:
         """The largest weights of that row and their keys, in falling order."""
@@ -181,7 +197,8 @@ class LongGrid:
     def tile(self, window: Window | None = None, pool: Pool = "max") -> Tile:
         """The overview; a window that is read within a moment is read anew."""
         q0, q1, k0, k1 = window or (0, self.shape[0], 0, self.shape[1])
-        if window is None or (q1 - q0) * (k1 - k0) > _READ_AT_ONCE:
+        at_once = _READ_AT_ONCE // getattr(self.source, "reads", 1)
+        if window is None or (q1 - q0) * (k1 - k0) > max(at_once, tiles.WHOLE_LIMIT):
             return self._overview(pool)
         return tiles.read_tile(self.source.window, self.shape, window, pool)
 
@@ -210,8 +227,10 @@ class LongGrid:
         """Sentences on what looks wrong."""
         if self.survey.read < 1:
             return []  # a first look is no ground to find fault on
+        if self.survey.tally is not None:
+            return self.survey.tally.checks(causal=causal, axes=axes, softmax=softmax)
         sums, largest = self.survey.row_sums, self.survey.lean_weights
-        return reading.check_long(sums, largest, axes, softmax=softmax)
+        return checking.check_long(sums, largest, axes, softmax=softmax)
 
     def largest_keys(self, query: int, count: int) -> tuple[NDArray[np.int64], FloatGrid]:
         """The largest weights of that row and their keys, in falling order."""

@@ -73,6 +73,8 @@ class AttentionMap(FileMethods, anywidget.AnyWidget):
         (queries, keys) real numbers, row by row: a flat or nested list, a numpy array, a torch
         tensor of any dtype, device and grad, or anything with `__array__`. A flat list that is
         too short leaves the rest empty, never zero; None and NaN are cells without a weight.
+        They are copied, since an edit in place would never reach the screen; but a large array in
+        a file opened for reading only (`numpy.load(path, mmap_mode="r")`) is read in windows.
     queries:
         The rows, first on top; the same as `tokens` if left out.
     positions:

@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from .states import State, StateGrid, counted, leaks
+from .states import State, StateGrid, all_plain, counted, leaks
 from .weights import FloatGrid
 
 Pool = Literal["max", "mean"]
@@ -77,8 +77,13 @@ class Bins:
     def _add_sums(self, row: int, values: FloatGrid, states: StateGrid) -> None:
         if self._sums is None or self._counts is None:
             return
-        there = (counted(states) | leaks(values, states)) & ~np.isnan(values)
         starts = np.arange(0, len(self._keys), self._bin[1])
+        if all_plain(states):
+            self._sums[row] += np.add.reduceat(values.sum(axis=0, dtype=np.float64), starts)
+            widths = np.diff(np.append(starts, len(self._keys)))
+            self._counts[row] += len(values) * widths
+            return
+        there = (counted(states) | leaks(values, states)) & ~np.isnan(values)
         sums = values.sum(axis=0, dtype=np.float64, where=there)
         self._sums[row] += np.add.reduceat(sums, starts)
         self._counts[row] += np.add.reduceat(there.sum(axis=0), starts)
@@ -87,6 +92,8 @@ class Bins:
 def _rank(values: FloatGrid, states: StateGrid) -> FloatGrid:
     """What a bin should show first: weights by magnitude, then zeros, padding, other states."""
     rank = np.abs(values)
+    if all_plain(states):
+        return rank
     rank[np.isnan(rank)] = -3
     rank[(states == State.CANNOT_LOOK) & (values == 0)] = -2
     rank[(states == State.PADDING)] = -1

@@ -1,4 +1,4 @@
-"""Reading a map in numbers and words: row sums, leans, what looks wrong, the lesson's text grid."""
+"""Reading a map in numbers and words: row sums, leans, the lesson's text grid."""
 
 from __future__ import annotations
 
@@ -9,13 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .axes import PLAIN, Axes
-from .states import State, StateGrid, counted, counted_values, leaks
+from .states import State, StateGrid, all_plain, counted, leaks
 from .weights import FloatGrid
-
-_SUM_TOLERANCE = 0.015
-"""Rows of half-precision models and of grids typed with two decimals are this far from 1."""
-_UNIFORM_TOLERANCE = 1e-3
 
 
 class Lean(NamedTuple):
@@ -30,6 +25,18 @@ def row_sums(values: FloatGrid) -> NDArray[np.float64]:
     """(queries,) float64: what is there in each row, added up; 0.0 where there is nothing."""
     sums: NDArray[np.float64] = np.nansum(values, axis=1, dtype=np.float64)
     return sums
+
+
+def largest_of_rows(values: FloatGrid, states: StateGrid) -> tuple[NDArray[np.int64], FloatGrid]:
+    """The key of each row's largest weight and that weight; NaN for a row without any."""
+    rows = np.arange(len(values))
+    if all_plain(states):
+        keys = values.argmax(axis=1)
+        return keys.astype(np.int64), values[rows, keys]
+    there = ~np.isnan(values) & (states != State.PADDING)
+    keys = np.where(there, values, -np.inf).argmax(axis=1)
+    largest: FloatGrid = np.where(there[rows, keys], values[rows, keys], np.float32(np.nan))
+    return keys.astype(np.int64), largest
 
 
 def leans(values: FloatGrid, states: StateGrid) -> list[Lean | None]:
@@ -51,123 +58,6 @@ def largest_keys(
     order = np.argsort(-values[there], kind="stable")[:count]
     keys = there[order].astype(np.int64)
     return keys, values[keys]
-
-
-def checks(
-    values: FloatGrid,
-    states: StateGrid,
-    *,
-    causal: bool = False,
-    axes: Axes = PLAIN,
-    softmax: bool = True,
-) -> list[str]:
-    """Sentences on what looks wrong with a (queries, keys) grid; empty when nothing does.
-
-    What is true of attention alone (rows sum to 1, no weight below 0) is asked of attention alone,
-    not where `axes` say that rows and columns are something else. Without `softmax` the weights
-    may be of any sign and sum, as norms and differences are.
-    """
-    attention = axes.attention and softmax
-    found = _check_attention(values, states, axes) if attention else []
-    leaked = leaks(values, states)
-    if leaked.any():
-        by_index = causal and axes.queries is None and axes.keys is None
-        where = "above the diagonal" if by_index else "where the query cannot look"
-        where = where if axes.attention else "in masked cells"
-        query, key = (int(i) for i in np.argwhere(leaked)[0])
-        found.append(
-            f"mass {where} {np.abs(values[leaked], dtype=np.float64).sum():.2f} in "
-            f"{_count(int(leaked.sum()), 'cell')}, first at {axes.query(query)}, {axes.key(key)}"
-        )
-    hopeless = np.flatnonzero((states == State.NO_VALID_KEY).any(axis=1))
-    if hopeless.size:
-        found.append(_without_key(hopeless, axes))
-    if attention and _all_uniform(values, states):
-        found.append(
-            "all rows are uniform, as in a model that was not trained or whose weights were not "
-            "loaded"
-        )
-    return found
-
-
-def _check_attention(values: FloatGrid, states: StateGrid, axes: Axes) -> list[str]:
-    found = []
-    weights = counted_values(values, states)
-    lowest = weights.min(initial=0)
-    if lowest < 0:
-        found.append(
-            f"{_count(int((weights < 0).sum()), 'weight')} below 0 (lowest {lowest:.2f}): scores "
-            "before softmax, or a difference?"
-        )
-    return found + _check_sums(values, states, negative=bool(lowest < 0), axes=axes)
-
-
-def _check_sums(values: FloatGrid, states: StateGrid, *, negative: bool, axes: Axes) -> list[str]:
-    """Rows are judged where each of their cells is known."""
-    unknown = (states == State.EMPTY) | (states == State.NO_VALID_KEY)
-    padding_row = (states == State.PADDING).all(axis=1)
-    known = ~unknown.any(axis=1) & ~padding_row
-    if not known.any():
-        return []
-    sums = row_sums(values)[known]
-    off = np.abs(sums - 1) > _SUM_TOLERANCE
-    if not off.any():
-        return []
-    spread = f"{sums[off].min():.2f} to {sums[off].max():.2f}"
-    rows = f"{int(off.sum())} of {_count(sums.size, 'row')}"
-    columns = np.nansum(values, axis=0, dtype=np.float64)
-    if known.all() and (np.abs(columns - 1) <= _SUM_TOLERANCE).all():
-        return [
-            f"columns sum to 1 and {rows} do not ({spread}): transposed? Rows should be queries"
-        ]
-    if negative or sums.max() > 1 + _SUM_TOLERANCE:
-        cause = (
-            "raw scores before softmax?"
-            if negative or sums.max() > 1.5
-            else "raw scores, or dropout?"
-        )
-        return [f"{rows} do not sum to 1 ({spread}): {cause}"]
-    cause = (
-        "the rest is with keys that were left out?"
-        if axes.skips_keys
-        else "a sink, dropout, or keys that are not shown?"
-    )
-    return [f"{rows} sum to less than 1 ({spread}): {cause}"]
-
-
-def check_long(
-    sums: NDArray[np.float64], largest: FloatGrid, axes: Axes = PLAIN, *, softmax: bool = True
-) -> list[str]:
-    """Sentences on a grid that is known by its rows: (queries,) sums and largest weights."""
-    found = []
-    hopeless = np.flatnonzero(np.isnan(largest))
-    sums = sums[~np.isnan(largest)]
-    off = np.abs(sums - 1) > _SUM_TOLERANCE
-    if axes.attention and softmax and off.any():
-        spread = f"{sums[off].min():.2f} to {sums[off].max():.2f}"
-        rows = f"{int(off.sum())} of {_count(sums.size, 'row')}"
-        found.append(f"{rows} do not sum to 1 ({spread}): a sink, or keys that are not shown?")
-    if hopeless.size:
-        found.append(_without_key(hopeless, axes))
-    return found
-
-
-def _all_uniform(values: FloatGrid, states: StateGrid) -> bool:
-    probe = 64
-    if len(values) > probe and not _may_be_uniform(values[:probe], states[:probe]):
-        return False
-    return _may_be_uniform(values, states) and bool((counted(states).sum(axis=1) > 1).any())
-
-
-def _may_be_uniform(values: FloatGrid, states: StateGrid) -> bool:
-    """No row of several weights has unequal ones."""
-    counts = counted(states)
-    choices = counts.sum(axis=1)
-    rows = choices > 1
-    top = np.where(counts, values, -np.inf).max(axis=1)
-    bottom = np.where(counts, values, np.inf).min(axis=1)
-    spread = (top - bottom)[rows]
-    return bool((spread <= _UNIFORM_TOLERANCE * np.abs(top[rows])).all() and (top[rows] > 0).all())
 
 
 def text_grid(
@@ -207,13 +97,3 @@ def _width(text: str) -> int:
 
 def _right(text: str, width: int) -> str:
     return " " * (width - _width(text)) + text
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
-def _without_key(rows: NDArray[np.intp], axes: Axes, limit: int = 8) -> str:
-    shown = ", ".join(str(axes.query_at(int(row))) for row in rows[:limit])
-    more = ", …" if rows.size > limit else ""
-    return f"{_count(rows.size, 'row')} with {axes.no_key} (NaN): {shown}{more}"

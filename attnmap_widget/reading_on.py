@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from .grids import LongGrid
-from .long import LongHead
+from . import captions
+from .grids import LongGrid, Streamed
 from .passes import Pass
+from .sources import Choice, Extraction, Source
 
 if TYPE_CHECKING:
     from .map import AttentionMap
-    from .sources import Choice
 
 _AT_ONCE = 1 << 24
 """Cells of a head that is read at once; a longer one gets a first look while it is read."""
@@ -23,7 +23,9 @@ class ReadingOn:
     """Mixed into `AttentionExplorer`."""
 
     map: AttentionMap
+    _source: Source
     _choice: Choice
+    _caption: str
     _status: str
     _long: dict[Choice, LongGrid]
     _pass: Pass | None
@@ -31,9 +33,10 @@ class ReadingOn:
     def _fail(self, failure: Exception) -> None:
         raise NotImplementedError
 
-    def _long_grid(self, choice: Choice, head: LongHead) -> LongGrid:
+    def _long_grid(self, choice: Choice, head: Streamed) -> LongGrid:
         grid = self._long.get(choice)
-        if grid is None and math.prod(head.shape) <= _AT_ONCE:
+        reads = getattr(head, "reads", 1)
+        if grid is None and math.prod(head.shape) * reads <= _AT_ONCE:
             grid = head.read(lambda _: None, lambda: False)
         if grid is None:
             return head.first_look()
@@ -60,10 +63,12 @@ class ReadingOn:
 
         def done(whole: LongGrid) -> None:
             self._keep(choice, whole)
-            self.map.update(weights=whole, status=status)
+            seen = counted_heads(Extraction(whole), whole)
+            title = captions.title(self._source, choice, seen, self._caption)
+            self.map.update(weights=whole, status=status, title=title)
 
         progress(0)
-        assert isinstance(grid.source, LongHead)
+        assert isinstance(grid.source, Streamed)
         self._pass = Pass(grid.source.read, progress=progress, done=done, failed=self._fail)
 
     def _stop(self) -> None:
@@ -72,9 +77,15 @@ class ReadingOn:
             self._pass = None
 
 
+def counted_heads(seen: Extraction, grid: LongGrid) -> Extraction:
+    """Over how many heads a mean was taken, which only the pass over them tells."""
+    heads = getattr(grid.source, "heads", None)
+    return seen if heads is None else seen._replace(heads=heads)
+
+
 def read_whole(drawn: dict[str, Any]) -> dict[str, Any]:
     """A map's inputs with a long head read to its end, where nothing reads on."""
     grid = drawn["weights"]
-    if isinstance(grid, LongGrid) and isinstance(grid.source, LongHead) and grid.survey.read < 1:
+    if isinstance(grid, LongGrid) and isinstance(grid.source, Streamed) and grid.survey.read < 1:
         return {**drawn, "weights": grid.source.read(lambda _: None, lambda: False)}
     return drawn

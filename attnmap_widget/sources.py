@@ -9,9 +9,11 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from .arrays import Masks, is_mapped
 from .beams import chains
 from .errors import ShapeError
-from .long import LongHead
+from .long import LongHead, LongHeads
+from .over_heads import MappedHeads, OverHeads
 from .tiles import WHOLE_LIMIT
 from .weights import FUSED, BoolGrid, as_numbers, is_nothing, shape_of
 from .windows import Windows
@@ -238,6 +240,16 @@ class CaptureSource:
             measures=MEASURES if first.record.sizes is not None else MEASURES[:1],
         )
 
+    def long_heads(self, choice: Choice) -> LongHeads | None:
+        """All heads of one call that is too large for their mean to be formed in memory."""
+        calls = self.capture.find(choice.layer, choice.kind)
+        if len(calls) > 1 or math.prod(calls[0].shape[2:]) <= _HELD_LIMIT:
+            return None
+        from .capturing.streaming import HeadStream
+
+        record, item = calls[0].record, self.rows(choice).item
+        return LongHeads([HeadStream(record, item, head) for head in range(calls[0].shape[1])])
+
     def read(self, choice: Choice, *, held: bool = False) -> Extraction:
         """The head's weights and where the model's own mask lets it look."""
         calls = self.capture.find(choice.layer, choice.kind)
@@ -316,3 +328,15 @@ def _in_window(weights: Any, allowed: BoolGrid | None) -> Extraction:
     if allowed is not None:
         values[~allowed & (np.abs(values) < np.finfo(np.float32).tiny)] = 0
     return Extraction(values, allowed)
+
+
+def over_long_heads(source: Source, choice: Choice, how: str) -> OverHeads | None:
+    """Where the heads are too long to form their mean in memory, and can be read in windows."""
+    if isinstance(source, CaptureSource):
+        long = source.long_heads(choice)
+        return None if long is None else OverHeads(long, how)
+    if isinstance(source, StackSource):
+        heads = source.stack[int(choice.layer)][choice.batch]
+        if math.prod(shape_of(heads)[1:]) > _HELD_LIMIT and all(map(is_mapped, heads)):
+            return OverHeads(MappedHeads(heads), how, Masks())
+    return None

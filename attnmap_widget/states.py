@@ -105,6 +105,11 @@ def forbidden_cells(
     return forbidden
 
 
+def all_plain(states: StateGrid) -> bool:
+    """Whether every cell is a weight or zero: then none is NaN, and what asks for less is fast."""
+    return int(states.max(initial=0)) <= State.ZERO
+
+
 def counted(states: StateGrid) -> BoolGrid:
     """(queries, keys), True where the cell is a weight (or zero) that the query may give."""
     return states <= State.ZERO

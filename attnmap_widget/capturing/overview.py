@@ -20,7 +20,7 @@ from .panels import POOLED, PanelReader
 from .plain import Plain
 from .replayed import Replayed
 from .scoring import FAR
-from .workers import finish, use_one_thread
+from .workers import MOST_THREADS, finish, use_one_thread
 
 Progress = Callable[[float], None]
 Stopped = Callable[[], bool]
@@ -32,7 +32,6 @@ _PANEL_BYTES = 16 << 20
 _ALL_PANELS_BYTES = 64 << 20
 _MOST_ROWS = 256
 _FEWEST_ROWS = 16
-_MOST_THREADS = 8
 _THREAD_CELLS = 1 << 20
 _SEARCH_NUMBERS = 1 << 19
 
@@ -57,7 +56,7 @@ class Pass:
         if isinstance(self._source, Replayed):
             return 0
         cells = len(self._rows) * self._source.shape[1]
-        return max(1, min(_MOST_THREADS, torch.get_num_threads(), cells // _THREAD_CELLS))
+        return max(1, min(MOST_THREADS, torch.get_num_threads(), cells // _THREAD_CELLS))
 
     def _rows_of_a_panel(self) -> int:
         """Whole bins, or a part of one bin where that would take too much memory."""

@@ -29,10 +29,11 @@ class Plain:
         self.bands = bands
         self.sink = None if sink is None else sink * LOG2_E
 
-    def scores(self, rows: slice, keys: slice) -> Tensor:
-        """See `ScoreSource.scores`."""
-        queries = _plain(self.queries[rows]) * self.factor
-        found = queries @ _plain(self.keys[keys]).T
+    def scores(self, rows: slice, keys: slice, more: Tensor | None = None) -> Tensor:
+        """See `ScoreSource.scores`; ``more`` (rows,) is added to each row."""
+        queries, keys_ = _plain(self.queries[rows]) * self.factor, _plain(self.keys[keys]).T
+        # Added by the product itself, which saves a walk through all scores.
+        found = queries @ keys_ if more is None else torch.addmm(more[:, None], queries, keys_)
         low, high = self.bands.rows(rows)
         panel = Panel(
             rows, len(low), 0, 0,

@@ -17,9 +17,10 @@ from attnmap_widget.errors import CaptureError
 from .job import Found
 from .memory import require
 from .overview import Cancelled, Pass
+from .plain import Plain
 from .records import Rebuilt, Record
 from .replayed import source_of
-from .scoring import row_sums
+from .scoring import ScoreSource, row_sums
 from .session import SESSION
 from .weighed import survey_weights
 
@@ -117,24 +118,77 @@ class HeadStream:
             if not range(q0, q1) or not range(k0, k1):
                 return torch.empty(q1 - q0, k1 - k0, dtype=torch.float32, device="cpu")
             self._learn(q0, q1)
-            scores = source.scores(rows, keys)
-            reference, log_sum = self._reference[rows, None], self._log_sum[rows, None]
-            if source.unit == 1:
-                scores.sub_(reference + log_sum)
+            return self._exact(source, rows, keys, self._reference[rows], self._log_sum[rows])
+
+    def rows(self, rows: range, keys: range) -> Tensor:
+        """As `window`, for queries that may lie apart (ascending)."""
+        _, inner = self._window(rows.start, rows.stop, keys.start, keys.stop)
+        require((1, len(rows), len(keys)))
+        part = slice(rows.start, rows.stop, rows.step)
+        with self._reading():
+            if self._source is None:
+                weights = self._record.rows(self._batch, self._head, part)[:, inner]
+                return weights.to("cpu", torch.float32, copy=True)
+            if rows.step == 1:
+                self._learn(rows.start, rows.stop)
             else:
-                # The two apart: a reference of −3·10³⁸ (a mask constant) swallows the other.
-                scores = ((scores - reference) * source.unit).sub_(log_sum)
-            return self._rounded(scores.exp2_())
+                found = row_sums(self._source, part)
+                self._reference[part], self._log_sum[part] = found
+                self._known[part] = True
+            sums = self._reference[part], self._log_sum[part]
+            return self._exact(self._source, part, inner, *sums)
+
+    def allowed_rows(self, rows: range, keys: range) -> Tensor | None:
+        """As `allowed`, for queries that may lie apart (ascending)."""
+        _, inner = self._window(rows.start, rows.stop, keys.start, keys.stop)
+        part = slice(rows.start, rows.stop, rows.step)
+        with self._reading():
+            found = self._record.allowed(self._batch, self._head, part, inner)
+            return None if found is None else found.to("cpu")
+
+    @property
+    def masked_alike(self) -> bool:
+        """Whether every head of the call has the same mask."""
+        steps = self._record.operations if isinstance(self._record, Rebuilt) else ()
+        return all(
+            tensor.ndim < 4 or tensor.shape[1] == 1 for step in steps for tensor in step.tensors()
+        )
+
+    def _exact(
+        self, source: ScoreSource, rows: slice, keys: slice, reference: Tensor, log_sum: Tensor
+    ) -> Tensor:
+        """Weights, from the sums of these rows; scores only where one of them may look."""
+        first, last = source.bands.span(rows)
+        first, last = max(first, keys.start), min(last, keys.stop)
+        inside = slice(first, max(first, last), 1)
+        if inside == keys:
+            weights = self._formed(source, rows, keys, reference, log_sum)
+        else:
+            count = len(reference)
+            weights = torch.zeros(count, keys.stop - keys.start, dtype=torch.float32, device="cpu")
+            if inside.start < inside.stop:
+                there = slice(inside.start - keys.start, inside.stop - keys.start)
+                weights[:, there] = self._formed(source, rows, inside, reference, log_sum)
+        void = ~(log_sum > -torch.inf)
+        if bool(void.any()):
+            weights[void] = torch.nan
+        return weights
+
+    def _formed(
+        self, source: ScoreSource, rows: slice, keys: slice, reference: Tensor, log_sum: Tensor
+    ) -> Tensor:
+        if isinstance(source, Plain):
+            return self._rounded(source.scores(rows, keys, -(reference + log_sum)).exp2_())
+        # The two apart: a reference of −3·10³⁸ (a mask constant) swallows the other.
+        scores = (source.scores(rows, keys) - reference[:, None]) * source.unit
+        return self._rounded(scores.sub_(log_sum[:, None]).exp2_())
 
     def allowed(self, q0: int, q1: int, k0: int, k1: int) -> Tensor | None:
         """Where the mask lets a query of the window look: bool on the CPU, as `window` is laid out.
 
         None where the record cannot know, or where everything in the window is allowed.
         """
-        rows, keys = self._window(q0, q1, k0, k1)
-        with self._reading():
-            found = self._record.allowed(self._batch, self._head, rows, keys)
-            return None if found is None else found.to("cpu")
+        return self.allowed_rows(range(q0, q1), range(k0, k1))
 
     # ------------------------------------------------------------------ overviews
 

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from concurrent.futures import FIRST_EXCEPTION, Future, wait
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from typing import TypeVar
 
 import torch
+
+T = TypeVar("T")
+MOST_THREADS = 8
 
 TICK = 0.03
 """Seconds between two reports."""
@@ -25,6 +30,22 @@ def use_one_thread() -> None:
         restore = threading.Thread(target=torch.set_num_threads, args=(before,))
         restore.start()
         restore.join()
+
+
+def in_order(tasks: Sequence[Callable[[], T]]) -> Iterator[T]:
+    """The results one by one, in order, while the next ones are computed."""
+    threads = max(1, min(MOST_THREADS, torch.get_num_threads(), len(tasks)))
+    with ThreadPoolExecutor(threads, initializer=use_one_thread) as pool:
+        ahead: deque[Future[T]] = deque()
+        try:
+            for number in range(len(tasks) + threads):
+                if number < len(tasks):
+                    ahead.append(pool.submit(tasks[number]))
+                if number >= threads:
+                    yield ahead.popleft().result()
+        finally:
+            for future in ahead:
+                future.cancel()
 
 
 def finish(running: list[Future[None]], tick: Callable[[], None] = lambda: None) -> None:

@@ -144,7 +144,7 @@ def _refuse_too_many(figure: Figure, count: int, quantize: bool) -> None:
     """Before the other maps are read: they may be many and large."""
     tile = figure.tile
     cells = tile.values.size * count
-    size = cells * ((1 if quantize else 4) + (0 if tile.at is None else 4)) * 4 // 3
+    size = cells * ((1 if quantize else 4) + (0 if tile.at is None else 2)) * 4 // 3
     if size <= LIMIT:
         return
     rows, columns = tile.values.shape

@@ -6,7 +6,7 @@ import { State, type WireColors } from "./model";
 import { count, formatTick } from "./numbers";
 import { flatsOf } from "./patterns";
 import { type Scene, topLayer } from "./scene";
-import type { Survey } from "./tile";
+import { isPooled, type Survey } from "./tile";
 import { element } from "./view";
 import { leakWords, stateWords } from "./words";
 
@@ -15,7 +15,9 @@ export function drawLegend(into: HTMLElement, scene: Scene, more: readonly strin
 	const { colors, layout } = scene;
 	const survey = surveyOf(scene);
 	into.classList.toggle("attnmap-flat", layout.below);
-	const words = colors.scale === "log" ? "weight (log scale)" : "weight";
+	const { tile } = topLayer(scene);
+	const weight = tile.pool === "mean" && isPooled(tile) ? "mean weight" : "weight";
+	const words = colors.scale === "log" ? `${weight} (log scale)` : weight;
 	const title = element("div", "legend-title", {}, [words]);
 	const scale = element("div", "legend-scale", {}, [
 		ramp(scene.palette, layout.below),

@@ -130,6 +130,7 @@ describe("cells", () => {
 		await frames();
 		expect(readout()).toBe("q11 (11) → k22 (22) · cannot look");
 		expect(map.find(".attnmap-size").textContent).toContain("mean of 10 × 10 per cell");
+		expect(map.find(".attnmap-legend-title").textContent).toBe("mean weight");
 	});
 
 	test("a pooled tile reads out the true query and key of its largest weight", async () => {

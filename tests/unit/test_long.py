@@ -130,18 +130,6 @@ def test_beside_a_notebook_a_first_look_comes_at_once(
     asyncio.run(notebook())
 
 
-def test_a_mean_over_heads_is_held_up_to_a_size(
-    captured: Capture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ex = AttentionExplorer(captured, head="mean")
-    expected = captured.weights(0, None).numpy().mean(axis=0)
-    np.testing.assert_allclose(ex.map.weights, expected, atol=1e-6)
-    monkeypatch.setattr("attnmap_widget.sources._HELD_LIMIT", 1000)
-    ex.layer = 1
-    assert "choose one head" in ex.error
-    assert ex.map.title == "Layer 0 · mean of 3 heads"
-
-
 def test_what_a_grid_that_is_not_held_cannot_do_is_said(captured: Capture) -> None:
     ex = AttentionExplorer(captured)
     for name, value in (
