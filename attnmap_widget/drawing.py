@@ -48,6 +48,8 @@ class Drawing(ReadingOn):
     _own_mask: bool
     _softmax: Any
     _caption: str
+    _arranged = False
+    """Whether rows and columns have ever been other than the tokens."""
 
     def _draw_of(self, choice: Choice, merged: bool, hide: bool) -> Drawn:
         """What the map shows for `choice`; of a long head a first look, if it is the first time."""
@@ -84,9 +86,10 @@ class Drawing(ReadingOn):
             shown = known.shown(self._source, choice, seen, merged, hide)
         inputs["title"] = captions.title(self._source, choice, seen, self._caption)
         if shown is None:
-            if known.any:  # it may have been arranged before
+            if self._arranged:  # options by number must not be left from that
                 inputs = arranging.plain(inputs, self._sized)
             return Drawn(inputs, known, None, own_padding, {})
+        self._arranged = True
         inputs["title"] += known.said(merged, hide)
         inputs, sized = arranging.arrange(inputs, shown, self._sized)
         return Drawn(inputs, known, shown, own_padding, sized)

@@ -151,7 +151,9 @@ class AttentionExplorer(Drawing, Menus, ExplorerFiles, ipywidgets.VBox):  # type
         reading = {"axes": axes, "layers": layers, "heads": heads}
         self._take(source, generated, beam_indices=beam_indices, kind=kind, **reading)
         by_tokenizer = words is True and self._reads
-        self._tell(
+        self._told = arranging.knowledge(
+            self._tokens,
+            self._queries,
             words=None if by_tokenizer else words,
             query_words=query_words,
             special=special,
@@ -217,7 +219,7 @@ class AttentionExplorer(Drawing, Menus, ExplorerFiles, ipywidgets.VBox):  # type
             self._take(source, generated, **reading)
             if known.get("words") is True and self._reads:
                 known.pop("words")
-            self._tell(**known)
+            self._told = arranging.knowledge(self._tokens, self._queries, **known)
             self._choice = choosing.choose(self._source, {}, self._choice)
             drawn = self._draw_of(self._choice, *self._wish)
             own = {"mask", "not_yet"} if self._own_mask else set()
@@ -239,9 +241,6 @@ class AttentionExplorer(Drawing, Menus, ExplorerFiles, ipywidgets.VBox):  # type
         self._source, self._generated = steps.read_source(
             source, generated, self._tokens, self._queries, reading
         )
-
-    def _tell(self, **known: Any) -> None:
-        self._told = arranging.knowledge(self._tokens, self._queries, **known)
 
     @property
     def window(self) -> tuple[Windows, int] | None:
@@ -327,8 +326,8 @@ class AttentionExplorer(Drawing, Menus, ExplorerFiles, ipywidgets.VBox):  # type
         try:
             drawn = self._draw_of(self._choice, *self._wish)
             if switched:  # the pinned cell is of the same tokens as before
-                before = self._drawn.shown
-                drawn.inputs["selection"] = arranging.moved(self.map.selection, before, drawn.shown)
+                cell, before = self.map.selection, self._drawn.shown
+                drawn.inputs["selection"] = arranging.moved(cell, before, drawn.shown)
             self.map.update(**drawn.inputs, error="")
         except Exception as failure:  # noqa: BLE001 - whatever a source raises belongs in view
             self._fail(failure)
@@ -375,8 +374,6 @@ class AttentionExplorer(Drawing, Menus, ExplorerFiles, ipywidgets.VBox):  # type
     def _show_switches(self) -> None:
         long = isinstance(self.map._checked.grid, LongGrid)
         self._switches.show(self._drawn.known, *self._wish, long=long)
-
-    # -- in the notebook ------------------------------------------------------------------------
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
         """Beside the live view the picture of the map that is shown, and a line of text."""

@@ -31,7 +31,6 @@ _ON_A_CHANGE = 0.05
 _TINT = "YlOrBr"
 _LINKED = ("layer", "head")
 _FIXED = ("kind", "batch", "step", "_used")
-
 Head = tuple[int, int]
 """(layer, head)."""
 

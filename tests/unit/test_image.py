@@ -378,9 +378,9 @@ class Far:
 
 def long_map() -> tuple[Far, AttentionMap]:
     far = Far()
-    at = np.arange(0, 16000, 32, dtype=np.uint32).reshape(500, 1) * np.ones((1, 8), np.uint32)
+    at = np.arange(0, 16000, 32, dtype=np.int64).reshape(500, 1) * np.ones((1, 8), np.int64)
     tile = Tile((2000, 8), (0, 2000, 0, 8), (4, 1), np.zeros((500, 8), np.float32),
-                np.zeros((500, 8), np.uint8), at.astype(np.uint32))  # fmt: skip
+                np.zeros((500, 8), np.uint8), at)  # fmt: skip
     survey = Survey(tile, np.ones(2000), np.zeros(2000, np.int64), np.ones(2000, np.float32))
     return far, AttentionMap(NAMES, LongGrid(far, survey), list(range(2000)))
 

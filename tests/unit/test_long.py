@@ -17,7 +17,6 @@ from attnmap_widget import (
     ShapeError,
     State,
     capture,
-    explorer,
 )
 
 TOKENS = 1200
@@ -100,7 +99,7 @@ def test_sliding_windows_are_hatched_where_they_do_not_look() -> None:
 def test_beside_a_notebook_a_first_look_comes_at_once(
     captured: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(explorer, "_AT_ONCE", 0)
+    monkeypatch.setattr("attnmap_widget.reading_on._AT_ONCE", 0)
     whole = [truth(captured, 1, head) for head in range(3)]
 
     async def notebook() -> None:

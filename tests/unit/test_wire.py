@@ -162,9 +162,10 @@ def test_both_sides_of_the_wire_mean_the_same() -> None:
 
 
 def test_short_lists_and_endless_labels_travel_as_they_are() -> None:
-    assert labels.to_wire(["Ġa", "b"]) == {"labels": ["·a", "b"], "raw": ["Ġa", None], "positions": None}
+    short = {"labels": ["·a", "b"], "raw": ["Ġa", None], "positions": None}
+    assert labels.to_wire(["Ġa", "b"]) == short
     tokens = ["x" * 60_000, *map(str, range(3_000))]
-    assert labels.to_wire(tokens) == {"labels": tokens, "raw": None}
+    assert labels.to_wire(tokens) == {"labels": tokens, "raw": None, "positions": None}
 
 
 def test_more_texts_than_two_bytes_can_number() -> None:
