@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from wire_support import places_of, states_of, values_of
 
-from attnmap_widget import AttentionExplorer, AttentionMap, ShapeError, State, arrays, explorer
+from attnmap_widget import AttentionExplorer, AttentionMap, ShapeError, State, arrays, reading_on
 from attnmap_widget.grids import ArrayGrid, LongGrid
 from attnmap_widget.states import cell_states
 
@@ -75,7 +75,10 @@ def test_masks_and_padding_hold_in_every_window(tmp_path: Path) -> None:
     padding = np.arange(90) >= 85
     options = {"mask": mask, "causal": True, "query_offset": 25, "padding": (padding, None)}
     nothing = np.zeros(whole.shape, dtype=bool)
-    expected = cell_states(whole, nothing, **{**options, "padding": (padding, None)})
+    rows = np.arange(60) + 25
+    expected = cell_states(
+        whole, nothing, mask=mask, causal=True, query_positions=rows, padding=(padding, None)
+    )
     options["padding"] = (padding, np.zeros(60, dtype=bool))
     held = AttentionMap(range(90), whole, range(60), **options)
     np.testing.assert_array_equal(held.states, expected)
@@ -97,6 +100,22 @@ def test_masks_and_padding_hold_in_every_window(tmp_path: Path) -> None:
     again = cell_states(whole, nothing, padding=(padding, None))
     np.testing.assert_array_equal(source.window((0, 60, 0, 90))[1], expected)
     np.testing.assert_array_equal(states_of(long.get_state("weights")["weights"]), again)
+
+
+def test_causal_goes_by_the_positions_of_a_file_too(tmp_path: Path) -> None:
+    whole = softmax((60, 90))
+    keys = np.random.default_rng(6).permutation(900)[:90]
+    options = {"positions": (keys, np.arange(60) * 15), "causal": True}
+    held = AttentionMap(range(90), whole, range(60), **options)
+    long = AttentionMap(range(90), in_file(tmp_path, whole), range(60), **options)
+    assert isinstance(long._checked.grid, LongGrid)
+    states = long._checked.grid.source.window((5, 41, 30, 77))[1]
+    np.testing.assert_array_equal(states, held.states[5:41, 30:77])
+    assert long.checks == held.checks
+    long.positions = None
+    held.positions = None
+    states = long._checked.grid.source.window((0, 60, 0, 90))[1]
+    np.testing.assert_array_equal(states, held.states)
 
 
 def test_what_looks_wrong_is_said_of_a_file_too(tmp_path: Path) -> None:
@@ -193,7 +212,7 @@ def test_mean_and_max_over_heads_in_a_file(
 def test_beside_a_notebook_a_file_gets_a_first_look_too(
     stack: np.ndarray, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(explorer, "_AT_ONCE", 0)
+    monkeypatch.setattr(reading_on, "_AT_ONCE", 0)
     whole = np.asarray(stack[0, 1])
 
     async def notebook() -> None:
@@ -221,7 +240,7 @@ def test_beside_a_notebook_a_file_gets_a_first_look_too(
 def test_an_infinite_weight_found_late_is_said_in_place(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(explorer, "_AT_ONCE", 0)
+    monkeypatch.setattr(reading_on, "_AT_ONCE", 0)
     whole = softmax((3, 300, 400))
     whole[1, 200, 5] = np.inf  # not among the rows of a first look
 

@@ -12,7 +12,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attnmap_widget import AttentionExplorer, Capture, State, capture, explorer, sources
+from attnmap_widget import AttentionExplorer, Capture, State, capture, reading_on, sources
 from attnmap_widget.capturing.streaming import Cancelled
 from attnmap_widget.grids import LongGrid
 from attnmap_widget.over_heads import OverHeads
@@ -141,7 +141,7 @@ def test_a_head_without_a_weight_is_told_in_the_title() -> None:
 
 
 def test_progress_is_told_and_a_pass_can_be_stopped(captured: Capture) -> None:
-    source = sources._over_long_heads(
+    source = sources.over_long_heads(
         sources.CaptureSource(captured), sources.Choice(0, "mean", None, 0, None), "mean"
     )
     assert source is not None
@@ -161,7 +161,7 @@ def test_progress_is_told_and_a_pass_can_be_stopped(captured: Capture) -> None:
 def test_beside_a_notebook_a_newer_choice_stops_the_pass(
     captured: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(explorer, "_AT_ONCE", 0)
+    monkeypatch.setattr(reading_on, "_AT_ONCE", 0)
     whole = brute_force(captured.weights(0, None).numpy(), "mean")
 
     async def notebook() -> None:
