@@ -32,10 +32,6 @@ _WHOLE = 1 << 24
 """Cells of a head that is read whole; of a longer one a sample of the queries is."""
 
 
-_SMALL = 1 << 21
-"""Cells of a head that one thread of torch is enough for."""
-
-
 class Look(NamedTuple):
     """How all heads are to be looked at: what an explorer or its map was told."""
 
@@ -121,25 +117,14 @@ class Filling:
 
     @contextmanager
     def in_one_thread(self) -> Iterator[None]:
-        """Read the heads of a capture with one thread of torch, in the Python thread that asks.
-
-        Over small tensors torch's own threads wait for each other: on a busy machine that took
-        twenty times as long.
-        """
-        source = self.source
-        if not isinstance(source, CaptureSource) or self._largest(source) > _SMALL:
+        """Read the heads of a capture as `one_thread_for` does; those of others as they are."""
+        if not isinstance(self.source, CaptureSource):
             yield
             return
-        import torch
+        from .capturing.workers import one_thread_for
 
-        from .capturing.workers import use_one_thread
-
-        before = torch.get_num_threads()
-        use_one_thread()
-        try:
+        with one_thread_for(self._largest(self.source)):
             yield
-        finally:
-            torch.set_num_threads(before)
 
     def _largest(self, source: CaptureSource) -> int:
         """Cells of the largest head."""

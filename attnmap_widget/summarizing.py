@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
@@ -45,6 +46,8 @@ def of_capture(
     progress: Progress | None = None,
 ) -> HeadSummary:
     """See `Capture.summary`. `own_padding`: what the model's own mask says is padding."""
+    from .capturing.workers import one_thread_for
+
     tokens = captions.listed(tokens)
     layers = [layer for layer in cap.layers if kind is None or kind in cap.kinds(layer)]
     if not layers:
@@ -75,14 +78,15 @@ def of_capture(
             key_offset=part.key_offset,
             cross=part.call.cross,
         )
-        for head in range(cap.heads(layer, kind)):
-            measuring = Measuring(places)
-            for band in bands(part.shape):
-                allowed = part.allowed(head, band)
-                mask = None if allowed is None else allowed.numpy()
-                measuring.add(band, part.weights(head, band).numpy(), mask)
-                tell(band.stop / part.shape[0])
-            rows.append({"layer": layer, "head": head, **measuring.result()})
+        with one_thread_for(math.prod(part.shape)):
+            for head in range(cap.heads(layer, kind)):
+                measuring = Measuring(places)
+                for band in bands(part.shape):
+                    allowed = part.allowed(head, band)
+                    mask = None if allowed is None else allowed.numpy()
+                    measuring.add(band, part.weights(head, band).numpy(), mask)
+                    tell(band.stop / part.shape[0])
+                rows.append({"layer": layer, "head": head, **measuring.result()})
     return HeadSummary.from_rows(rows)
 
 

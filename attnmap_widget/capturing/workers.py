@@ -6,6 +6,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from typing import TypeVar
 
 import torch
@@ -16,6 +17,7 @@ MOST_THREADS = 8
 TICK = 0.03
 """Seconds between two reports."""
 _ONE_THREAD = threading.Lock()
+_SMALL = 1 << 21
 
 
 def use_one_thread() -> None:
@@ -30,6 +32,24 @@ def use_one_thread() -> None:
         restore = threading.Thread(target=torch.set_num_threads, args=(before,))
         restore.start()
         restore.join()
+
+
+@contextmanager
+def one_thread_for(cells: int) -> Iterator[None]:
+    """Read heads of at most so many cells with one torch thread, in the Python thread that asks.
+
+    Over small tensors torch's own threads wait for each other: on a busy machine that took twenty
+    times as long. Large heads keep them.
+    """
+    if cells > _SMALL:
+        yield
+        return
+    before = torch.get_num_threads()
+    use_one_thread()
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def in_order(tasks: Sequence[Callable[[], T]]) -> Iterator[T]:
