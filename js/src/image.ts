@@ -1,21 +1,6 @@
-/** The anywidget adapter of a picture: hands the host's model, element and signal on. Nothing else. */
+/** The entry of attention over a picture. */
 
-import type { ImageModel } from "./imagemodel";
+import { adapter } from "./adapter";
 import { createImage } from "./overpicture";
 
-interface Rendering {
-	model: ImageModel;
-	el: HTMLElement;
-	/** older hosts have none and call the returned function instead */
-	signal?: AbortSignal;
-}
-
-export default {
-	render({ model, el, signal }: Rendering): () => void {
-		const life = new AbortController();
-		if (signal?.aborted) life.abort();
-		signal?.addEventListener("abort", () => life.abort());
-		createImage(el, model, life.signal);
-		return () => life.abort();
-	},
-};
+export default adapter(createImage);

@@ -1,21 +1,6 @@
-/** The anywidget adapter: hands the host's model, element and signal to the map. Nothing else. */
+/** The entry of a map. */
 
+import { adapter } from "./adapter";
 import { createMap } from "./map";
-import type { Model } from "./model";
 
-interface Rendering {
-	model: Model;
-	el: HTMLElement;
-	/** older hosts have none and call the returned function instead */
-	signal?: AbortSignal;
-}
-
-export default {
-	render({ model, el, signal }: Rendering): () => void {
-		const life = new AbortController();
-		if (signal?.aborted) life.abort();
-		signal?.addEventListener("abort", () => life.abort());
-		createMap(el, model, life.signal);
-		return () => life.abort();
-	},
-};
+export default adapter(createMap);
