@@ -23,18 +23,16 @@ import { describeHeads, offerMenus, sayHead, showTip } from "./heads-say";
 import { openSheet, type Sheet } from "./heads-sheet";
 import { buildHeadsView } from "./heads-view";
 import { formatNumber, type Names, namesOf, shortName } from "./heads-words";
-import { listen } from "./listen";
+import { listen, reactTo } from "./listen";
 import { flatsOf } from "./patterns";
-import { detectTheme, type Theme, watchTheme } from "./theme";
-import { line } from "./view";
+import { detectTheme, type Theme, watchTheme, wearTheme } from "./theme";
+import { classesOf, enter, line } from "./view";
 
 export function createHeads(host: HTMLElement, model: HeadsModel, signal: AbortSignal): void {
 	if (signal.aborted) return;
 	const view = buildHeadsView();
 	const { root, grid } = view;
-	host.append(root);
-	host.style.flex ||= "1 1 auto";
-	host.style.minWidth ||= "0";
+	enter(host, root);
 
 	let theme: Theme = detectTheme(root);
 	let sheet: Sheet | null = null;
@@ -206,9 +204,7 @@ export function createHeads(host: HTMLElement, model: HeadsModel, signal: AbortS
 	}
 
 	function applyTheme(): void {
-		root.dataset.theme = theme.dark ? "dark" : "light";
-		root.classList.toggle("attnmap-own-page", theme.own);
-		root.style.setProperty("--attnmap-page", `rgb(${theme.page.join(" ")})`);
+		wearTheme(root, theme);
 		root.style.setProperty("--attnmap-left", "0px");
 	}
 
@@ -278,14 +274,7 @@ export function createHeads(host: HTMLElement, model: HeadsModel, signal: AbortS
 		click: () => set("_cancels", (model.get("_cancels") ?? 0) + 1),
 	});
 
-	/** Runs now and whenever one of the traits changes. */
-	function react(traits: (keyof HeadsState)[], run: () => void): void {
-		for (const name of traits) {
-			model.on(`change:${name}`, run);
-			signal.addEventListener("abort", () => model.off(`change:${name}`, run));
-		}
-		run();
-	}
+	const react = reactTo<HeadsState>(model, signal);
 	react(["_sheet"], () => {
 		const wire = model.get("_sheet");
 		sheet = wire ? openSheet(wire) : null;
@@ -320,12 +309,8 @@ export function createHeads(host: HTMLElement, model: HeadsModel, signal: AbortS
 		view.busyText.textContent = `${read} of ${all} heads`;
 		view.bar.parentElement?.setAttribute("aria-valuenow", String(Math.round((100 * read) / all)));
 	});
-	let extra: string[] = [];
-	react(["class_name"], () => {
-		root.classList.remove(...extra);
-		extra = (model.get("class_name") ?? "").split(/\s+/).filter(Boolean);
-		root.classList.add(...extra);
-	});
+	const wearClasses = classesOf(root);
+	react(["class_name"], () => wearClasses(model.get("class_name") ?? ""));
 
 	watchTheme(signal, relayout);
 	const resized = new ResizeObserver(() => {

@@ -3,6 +3,7 @@
 import { css, type Palette, unpack } from "./color";
 import type { Atlas } from "./heads-atlas";
 import type { Bars } from "./heads-bars";
+import { ramp } from "./legend";
 import { formatTick } from "./numbers";
 import { flatsOf } from "./patterns";
 import { element } from "./view";
@@ -40,15 +41,12 @@ export function drawHeadsLegend(into: HTMLElement, given: Explained): void {
 }
 
 function scale(words: string, palette: Palette, ends: readonly string[]): HTMLElement[] {
-	const canvas = element("canvas", "legend-ramp", { "aria-hidden": "true" });
-	canvas.width = 256;
-	canvas.height = 1;
-	const image = new ImageData(256, 1);
-	new Int32Array(image.data.buffer).set(palette);
-	canvas.getContext("2d")?.putImageData(image, 0, 0);
 	const ticks = ends.map((text) => element("span", "legend-tick", {}, [text]));
 	return [
 		element("div", "legend-title", {}, [words]),
-		element("div", "legend-scale", {}, [canvas, element("div", "legend-ticks", {}, ticks)]),
+		element("div", "legend-scale", {}, [
+			ramp(palette, true),
+			element("div", "legend-ticks", {}, ticks),
+		]),
 	];
 }

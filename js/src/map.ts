@@ -14,7 +14,7 @@ import { LIMITS } from "./geometry";
 import { labelsOf } from "./labels";
 import { type Layout, layoutMap, layoutView, type Measure } from "./layout";
 import { drawLegend } from "./legend";
-import { listen } from "./listen";
+import { listen, reactTo } from "./listen";
 import { keepKeysInMenus } from "./menus";
 import { createMinimap } from "./minimap";
 import type { Model, State } from "./model";
@@ -23,11 +23,11 @@ import { createNotices } from "./notices";
 import { drawOverlay, drawReadout, drawTip } from "./overlay";
 import { baseLayer, colorAt, type Scene, topLayer } from "./scene";
 import { createStrip, STRIP_LIMIT } from "./strip";
-import { detectTheme, type Theme, watchTheme } from "./theme";
+import { detectTheme, type Theme, watchTheme, wearTheme } from "./theme";
 import { isPooled } from "./tile";
 import { createTiles } from "./tiles";
 import { createTop } from "./top";
-import { buildView } from "./view";
+import { buildView, classesOf, enter } from "./view";
 import { generatedWords } from "./words";
 
 const TOO_SMALL = ["cells are too small to write values in"];
@@ -36,10 +36,7 @@ export function createMap(host: HTMLElement, model: Model, signal: AbortSignal):
 	if (signal.aborted) return;
 	const view = buildView();
 	const { root } = view;
-	host.append(root);
-	// Beside others in a row a map takes its share, unless its layout says otherwise.
-	host.style.flex ||= "1 1 auto";
-	host.style.minWidth ||= "0";
+	enter(host, root);
 
 	const painter = createPainter(view.cells, view.values);
 	const strip = createStrip(view.strip, signal);
@@ -172,7 +169,7 @@ export function createMap(host: HTMLElement, model: Model, signal: AbortSignal):
 
 	/** What changes only with the weights and the colours. */
 	function explain(current: Scene): void {
-		applyTheme();
+		wearTheme(root, theme);
 		const { tile } = baseLayer(current);
 		const [queries, keys] = tile.size;
 		const readable = !isPooled(tile) && Math.max(queries, keys) <= STRIP_LIMIT;
@@ -184,12 +181,6 @@ export function createMap(host: HTMLElement, model: Model, signal: AbortSignal):
 			size: readable ? [queries, keys] : null,
 			shade: (spot) => colorAt(current, spot),
 		});
-	}
-
-	function applyTheme(): void {
-		root.dataset.theme = theme.dark ? "dark" : "light";
-		root.classList.toggle("attnmap-own-page", theme.own);
-		root.style.setProperty("--attnmap-page", `rgb(${theme.page.join(" ")})`);
 	}
 
 	function emphasize(current: Scene): void {
@@ -205,14 +196,7 @@ export function createMap(host: HTMLElement, model: Model, signal: AbortSignal):
 		top.draw(query, known, model.get("_top") ?? null, current.keys);
 	}
 
-	/** Runs now and whenever one of the traits changes. */
-	function react(names: (keyof State)[], run: () => void): void {
-		for (const name of names) {
-			model.on(`change:${name}`, run);
-			signal.addEventListener("abort", () => model.off(`change:${name}`, run));
-		}
-		run();
-	}
+	const react = reactTo<State>(model, signal);
 	react(["weights", "viewport", "_detail"], () => invalidate({ tile: true }));
 	react(["tokens", "queries", "query_title", "key_title", "generated"], () => {
 		navigation.forget();
@@ -222,12 +206,8 @@ export function createMap(host: HTMLElement, model: Model, signal: AbortSignal):
 	react(["title"], () => invalidate({ view: true }));
 	react(["hover", "selection", "_top"], schedule);
 	react(["_checks"], () => drawChecks(view.checks, model.get("_checks") ?? []));
-	let extra: string[] = [];
-	react(["class_name"], () => {
-		root.classList.remove(...extra);
-		extra = (model.get("class_name") ?? "").split(/\s+/).filter(Boolean);
-		root.classList.add(...extra);
-	});
+	const wearClasses = classesOf(root);
+	react(["class_name"], () => wearClasses(model.get("class_name") ?? ""));
 
 	watchTheme(signal, relayout);
 	const resized = new ResizeObserver(() => {
@@ -246,6 +226,6 @@ export function createMap(host: HTMLElement, model: Model, signal: AbortSignal):
 	});
 
 	width = root.clientWidth;
-	applyTheme();
+	wearTheme(root, theme);
 	frame(performance.now());
 }

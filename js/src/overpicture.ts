@@ -15,15 +15,15 @@ import {
 import { buildFrames, buildImageView, type Frame, type ImageView, sizeFrames } from "./imageview";
 import { leaveShortcuts, move } from "./keyboard";
 import { ramp, ticks } from "./legend";
-import { listen } from "./listen";
+import { listen, reactTo } from "./listen";
 import { bytesOf, type WireColors } from "./model";
 import { count, formatWeight } from "./numbers";
 import { nameOfPatch, patchAt, patchUnder, placeOf, sentenceOf, spotOf } from "./patchgrid";
 import { flatsOf } from "./patterns";
 import { listenToPointer } from "./pointer";
 import { type Piece, write } from "./readout";
-import { detectTheme, watchTheme } from "./theme";
-import { element, line } from "./view";
+import { detectTheme, watchTheme, wearTheme } from "./theme";
+import { element, enter, line } from "./view";
 
 const HINT = "hover a patch to read it";
 const PICK = "; a click makes it the query, Escape lets go";
@@ -31,9 +31,7 @@ const PICK = "; a click makes it the query, Escape lets go";
 export function createImage(host: HTMLElement, model: ImageModel, signal: AbortSignal): void {
 	if (signal.aborted) return;
 	const view = buildImageView();
-	host.append(view.root);
-	host.style.flex ||= "1 1 auto";
-	host.style.minWidth ||= "0";
+	enter(host, view.root);
 
 	let placing: Placing | null = null;
 	let frames: Frame[] = [];
@@ -169,9 +167,7 @@ export function createImage(host: HTMLElement, model: ImageModel, signal: AbortS
 		if (placing === null) return;
 		row = decodeRow(model.get("_row"));
 		const theme = detectTheme(view.root);
-		view.root.dataset.theme = theme.dark ? "dark" : "light";
-		view.root.classList.toggle("attnmap-own-page", theme.own);
-		view.root.style.setProperty("--attnmap-page", `rgb(${theme.page.join(" ")})`);
+		wearTheme(view.root, theme);
 		const colors = model.get("_colors");
 		const palette = paletteOf(colors, theme.dark);
 		const { rows, columns } = placing;
@@ -198,14 +194,7 @@ export function createImage(host: HTMLElement, model: ImageModel, signal: AbortS
 		view.root.dataset.smooth = String(model.get("smooth"));
 	}
 
-	/** Runs now and whenever one of the traits changes. */
-	function react(names: (keyof ImageState)[], run: () => void): void {
-		for (const name of names) {
-			model.on(`change:${name}`, run);
-			signal.addEventListener("abort", () => model.off(`change:${name}`, run));
-		}
-		run();
-	}
+	const react = reactTo<ImageState>(model, signal);
 	react(["_placing"], () => {
 		place();
 		if (row !== null) repaint();

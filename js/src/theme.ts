@@ -27,6 +27,13 @@ export function detectTheme(element: Element): Theme {
 	return { dark, page: dark ? DARK_PAGE : WHITE, own: dark };
 }
 
+/** Tells the style sheets. */
+export function wearTheme(root: HTMLElement, theme: Theme): void {
+	root.dataset.theme = theme.dark ? "dark" : "light";
+	root.classList.toggle("attnmap-own-page", theme.own);
+	root.style.setProperty("--attnmap-page", `rgb(${theme.page.join(" ")})`);
+}
+
 function hostOf(element: Element): Element | null {
 	const root = element.getRootNode();
 	return root instanceof ShadowRoot ? root.host : null;

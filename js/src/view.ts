@@ -170,3 +170,20 @@ export function place(
 	it.style.width = `${rect.width}px`;
 	it.style.height = `${rect.height}px`;
 }
+
+/** Puts a widget on the page: beside others in a row it takes its share, unless told otherwise. */
+export function enter(host: HTMLElement, root: HTMLElement): void {
+	host.append(root);
+	host.style.flex ||= "1 1 auto";
+	host.style.minWidth ||= "0";
+}
+
+/** Gives a widget the classes that its user names, now and in place of those before. */
+export function classesOf(root: HTMLElement): (names: string) => void {
+	let before: string[] = [];
+	return (names) => {
+		root.classList.remove(...before);
+		before = names.split(/\s+/).filter(Boolean);
+		root.classList.add(...before);
+	};
+}
