@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 import anywidget
 import traitlets as t
 
-from . import captions, head_captions, schemes
+from . import assets, captions, head_captions, schemes
 from .filling import Filling, Look, of_explorer, of_source
 from .given import as_source
-from .map import _asset
 from .measuring import COLUMNS
 from .options import refuse_unknown
 from .passes import Cancelled, Pass, Progress, Turns
@@ -61,8 +60,8 @@ class HeadGrid(anywidget.AnyWidget):
         as `AttentionExplorer` does.
     """
 
-    _esm = _asset("heads.js")
-    _css = _asset("heads.css")
+    _esm = assets.for_widget("heads.js")
+    _css = assets.for_widget("heads.css")
 
     selection = t.Any(None, help="(layer, head) that is chosen, or None.").tag(
         sync=True, echo_update=False, to_json=lambda head, _: None if head is None else list(head)

@@ -10,10 +10,10 @@ import numpy as np
 import traitlets as t
 from numpy.typing import NDArray
 
-from . import labels, overlay, pictures
+from . import assets, labels, overlay, pictures
 from .files import pixels, xml
 from .grids import LongGrid
-from .map import AttentionMap, _asset
+from .map import AttentionMap
 from .options import refuse_unknown
 from .overlay import Placing
 from .patches import as_patches
@@ -53,8 +53,8 @@ class ImageAttention(anywidget.AnyWidget):
         a picture with other values, such as normalised pixels; an unknown option.
     """
 
-    _esm = _asset("image.js")
-    _css = _asset("image.css")
+    _esm = assets.for_widget("image.js")
+    _css = assets.for_widget("image.css")
 
     opacity = t.Float(0.6, help="Of the colours over the picture, 0 to 1.").tag(sync=True)
     smooth = t.Bool(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import anywidget
@@ -10,12 +9,11 @@ import numpy as np
 import traitlets as t
 from numpy.typing import NDArray
 
-from . import axes, labels, reading, tiles
+from . import assets, axes, labels, reading, tiles
 from .checked import Checked, check
 from .files.methods import FileMethods
 from .options import INPUTS, Cell, accept_options, refuse_unknown
 from .reading import Lean
-from .schemes import STATIC
 from .states import StateGrid
 from .tokens import Token
 
@@ -24,15 +22,6 @@ _HOST = ("layout", "tooltip", "tabbable")
 _PLACES = ("hover", "selection", "viewport")
 _TOP = 8
 """Keys that are listed for a query of a large map."""
-
-
-def _asset(name: str) -> Any:
-    """The text of a built file; its path while developing, so that edits reload by themselves."""
-    path = STATIC / name
-    if os.environ.get("ANYWIDGET_HMR") == "1" or not path.is_file():
-        return path
-    # As text: given a path, anywidget watches the file and holds every widget for ever.
-    return path.read_text(encoding="utf-8")
 
 
 class _Line(t.Unicode[str, "str | bytes | None"]):
@@ -97,8 +86,8 @@ class AttentionMap(FileMethods, anywidget.AnyWidget):
     A refused assignment changes nothing: the last good map stays.
     """
 
-    _esm = _asset("widget.js")
-    _css = _asset("widget.css")
+    _esm = assets.for_widget("widget.js")
+    _css = assets.for_widget("widget.css")
 
     tokens = _Input(help="The keys: a list, raw as given.").tag(
         sync=True, to_json=lambda _, self: _keys_to_wire(self._checked)

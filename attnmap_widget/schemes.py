@@ -5,13 +5,12 @@ from __future__ import annotations
 import difflib
 import json
 from functools import cache
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-STATIC = Path(__file__).parent / "static"
+from . import assets
 
 SEQUENTIAL_DEFAULT = "Blues"
 DIVERGING_DEFAULT = "RdBu"
@@ -28,12 +27,7 @@ class Scheme(NamedTuple):
 
 @cache
 def _tables() -> dict[str, dict[str, str]]:
-    path = STATIC / "schemes.json"
-    if not path.is_file():
-        raise RuntimeError(
-            f"the front end has not been built ({path} is missing): run `make setup`"
-        )
-    tables: dict[str, dict[str, str]] = json.loads(path.read_text(encoding="utf-8"))
+    tables: dict[str, dict[str, str]] = json.loads(assets.text("schemes.json"))
     return tables
 
 

@@ -6,11 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from .. import choosing
+from .. import assets, choosing
 from ..checked import check
-from ..choosing import choose
 from ..combined import offer
-from ..schemes import STATIC
 from . import numbers, svg, xml
 from .figure import Figure
 from .page_data import PageData
@@ -113,11 +111,12 @@ def _choices(
     source = explorer._source
     seen = set()
     for layer in _several("layers", source.layers if layers is None else layers):
-        kind = choose(explorer._source, {"layer": layer}, explorer._choice).kind
+        kind = choosing.choose(source, {"layer": layer}, explorer._choice).kind
         own = choosing.heads(layer, offer(source, layer, kind).heads)
         own = [head for head in own if not isinstance(head, str)] or own[:1]
         for head in _several("heads", own if heads is None else heads):
-            choice = choose(explorer._source, {"layer": layer, "head": head}, explorer._choice)
+            wanted = {"layer": layer, "head": head}
+            choice = choosing.choose(source, wanted, explorer._choice)
             if choice not in seen:
                 seen.add(choice)
                 yield choice
@@ -162,12 +161,7 @@ def _too_large(size: int, what: str) -> str:
 @cache
 def _asset(name: str) -> str:
     """A built file as it stands inside its element; a test watches that it cannot end it early."""
-    path = STATIC / name
-    if not path.is_file():
-        raise RuntimeError(
-            f"the front end has not been built ({path} is missing): run `make setup`"
-        )
-    return path.read_text(encoding="utf-8").replace("</script", "<\\/script")
+    return assets.text(name).replace("</script", "<\\/script")
 
 
 def _check_theme(theme: str) -> None:

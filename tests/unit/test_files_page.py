@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
 from attnmap_widget import AttentionExplorer, AttentionMap
+from attnmap_widget.assets import STATIC
 from attnmap_widget.files.page_data import quantized
-from attnmap_widget.schemes import STATIC
 
 MODEL = Path(__file__).parents[2] / "js" / "src" / "model.ts"
 
