@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from .axes import PLAIN, Axes
 from .reading import largest_of_rows, row_sums
-from .states import State, StateGrid, all_plain, counted, counted_values, leaks
+from .states import State, StateGrid, all_plain, counted, leaks
 from .weights import FloatGrid
 
 _SUM_TOLERANCE = 0.015
@@ -29,44 +29,15 @@ def checks(
     not where `axes` say that rows and columns are something else. Without `softmax` the weights
     may be of any sign and sum, as norms and differences are.
     """
-    attention = axes.attention and softmax
-    found = _check_attention(values, states, axes) if attention else []
-    leaked = leaks(values, states)
-    if leaked.any():
-        query, key = (int(i) for i in np.argwhere(leaked)[0])
-        mass = float(np.abs(values[leaked], dtype=np.float64).sum())
-        found.append(_say_leaks(mass, int(leaked.sum()), (query, key), causal, axes))
-    hopeless = np.flatnonzero((states == State.NO_VALID_KEY).any(axis=1))
-    if hopeless.size:
-        found.append(_without_key(hopeless, axes))
-    if attention and _all_uniform(values, states):
+    tally = Tally((values.shape[0], values.shape[1]))
+    tally.add(0, values, states)
+    found = tally.checks(causal=causal, axes=axes, softmax=softmax)
+    if axes.attention and softmax and _all_uniform(values, states):
         found.append(
             "all rows are uniform, as in a model that was not trained or whose weights were not "
             "loaded"
         )
     return found
-
-
-def _check_attention(values: FloatGrid, states: StateGrid, axes: Axes) -> list[str]:
-    found = []
-    weights = counted_values(values, states)
-    lowest = weights.min(initial=0)
-    if lowest < 0:
-        found.append(_say_negative(int((weights < 0).sum()), float(lowest)))
-    return found + _check_sums(values, states, negative=bool(lowest < 0), axes=axes)
-
-
-def _check_sums(values: FloatGrid, states: StateGrid, *, negative: bool, axes: Axes) -> list[str]:
-    """Rows are judged where each of their cells is known."""
-    unknown = (states == State.EMPTY) | (states == State.NO_VALID_KEY)
-    padding_row = (states == State.PADDING).all(axis=1)
-    known = ~unknown.any(axis=1) & ~padding_row
-    if not known.any():
-        return []
-    columns: NDArray[np.float64] | None = None
-    if known.all():
-        columns = np.nansum(values, axis=0, dtype=np.float64)
-    return _say_sums(row_sums(values)[known], columns, negative=negative, axes=axes)
 
 
 class Tally:
@@ -114,7 +85,7 @@ class Tally:
             self._leaked += float(np.abs(values[leaked], dtype=np.float64).sum())
 
     def checks(self, *, causal: bool, axes: Axes, softmax: bool) -> list[str]:
-        """As the function of that name, but for rows that are all uniform."""
+        """As the function of that name, which also looks for rows that are all uniform."""
         found = []
         if axes.attention and softmax:
             if self._below:

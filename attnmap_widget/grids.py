@@ -216,12 +216,7 @@ class LongGrid:
 
     def leans(self) -> list[Lean | None]:
         """One a row."""
-        return [
-            None if np.isnan(weight) else Lean(query, int(key), float(weight))
-            for query, (key, weight) in enumerate(
-                zip(self.survey.lean_keys, self.survey.lean_weights, strict=True)
-            )
-        ]
+        return reading.as_leans(self.survey.lean_keys, self.survey.lean_weights)
 
     def checks(self, *, causal: bool, axes: Axes, softmax: bool) -> list[str]:
         """Sentences on what looks wrong."""

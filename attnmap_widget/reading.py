@@ -41,12 +41,14 @@ def largest_of_rows(values: FloatGrid, states: StateGrid) -> tuple[NDArray[np.in
 
 def leans(values: FloatGrid, states: StateGrid) -> list[Lean | None]:
     """One `Lean` per row, None for a row with no weight outside padding."""
-    there = ~np.isnan(values) & (states != State.PADDING)
-    ranked = np.where(there, values, -np.inf)
-    keys = ranked.argmax(axis=1)
+    return as_leans(*largest_of_rows(values, states))
+
+
+def as_leans(keys: NDArray[np.int64], weights: FloatGrid) -> list[Lean | None]:
+    """The same of what `largest_of_rows` found: (queries,) keys and weights."""
     return [
-        Lean(query, int(key), float(values[query, key])) if there[query, key] else None
-        for query, key in enumerate(keys)
+        None if np.isnan(weight) else Lean(query, int(key), float(weight))
+        for query, (key, weight) in enumerate(zip(keys, weights, strict=True))
     ]
 
 
