@@ -93,17 +93,16 @@ def labels(
     if len(shape) != 2:
         return ["?"] if tokens is None else tokens, queries, ""  # the map says what is wrong
     rows, keys = shape
-    kind = choice.kind or ""
     if offer(source, choice.layer, choice.kind).steps > 1:
-        return _of_steps(kind, seen, shape, tokens, queries)
-    if kind.endswith("cross"):
+        return _of_steps(choice, seen, shape, tokens, queries)
+    if choice.crossing:
         return (
             range(keys) if tokens is None else tokens,
             range(rows) if queries is None else queries,
             "",
         )
-    if kind in ("encoder", "decoder"):
-        tokens, queries = (tokens if kind == "encoder" else queries), None
+    if choice.kind in ("encoder", "decoder"):
+        tokens, queries = (queries if choice.of_decoder else tokens), None
     if tokens is None:
         return range(keys), None if rows == keys else range(rows), ""
     hidden = _hidden(source, choice.layer)
@@ -151,18 +150,16 @@ def sides(source: Source, choice: Choice, seen: Extraction, *, queries: bool) ->
     `queries`: whether there is a second list of tokens.
     """
     rows, keys = shape_of(seen.weights)
-    kind = choice.kind or ""
-    crossing = kind.endswith("cross")
-    own = "queries" if crossing or kind == "decoder" else "tokens"
+    own = "queries" if choice.of_decoder else "tokens"
     given = Side("tokens", 0, keys)
     if offer(source, choice.layer, choice.kind).steps > 1:
         if seen.at is None:
-            return given if crossing else Side(None, 0, keys), Side(None, 0, rows)
+            return given if choice.crossing else Side(None, 0, keys), Side(None, 0, rows)
         looking, looked = (Side(own, part.start, part.stop) for part in seen.at[:2])
-        return given if crossing else looked, looking
-    if crossing:
+        return given if choice.crossing else looked, looking
+    if choice.crossing:
         return given, Side("queries", 0, rows)
-    if queries and kind not in ("encoder", "decoder"):
+    if queries and choice.kind not in ("encoder", "decoder"):
         return given, Side("queries", 0, rows)
     given = Side(own, 0, keys)
     return given, given if rows == keys else Side(None, 0, rows)
@@ -213,25 +210,24 @@ def of_item(tokens: Any, batch: int) -> Any:
 
 
 def _of_steps(
-    kind: str, seen: Extraction, shape: tuple[int, ...], tokens: Any, queries: Any
+    choice: Choice, seen: Extraction, shape: tuple[int, ...], tokens: Any, queries: Any
 ) -> tuple[Sequence[Any], Sequence[Any] | None, str]:
     """Labels by position after generate."""
     rows, keys = shape
     if seen.at is None:
-        crossing = kind.endswith("cross") and tokens is not None
+        known = choice.crossing and tokens is not None
         status = "where this step stands in the text is not certain: no tokens are shown"
-        return tokens if crossing else range(keys), range(rows), status
+        return tokens if known else range(keys), range(rows), status
     at = seen.at
-    crossing = kind.endswith("cross")
-    name, own = ("queries", queries) if crossing or kind == "decoder" else ("tokens", tokens)
+    name, own = ("queries", queries) if choice.of_decoder else ("tokens", tokens)
     status = ""
     if own is not None:
-        _refuse_length(name, own, at.end, kind)
+        _refuse_length(name, own, at.end, choice.kind or "")
         if at.rows.stop == at.end < len(own):
             last = quoted(readable(own)[-1])
             status = f"the last token, {last} at {at.end}, was generated and never looked: no row"
     row_labels = at.rows if own is None else own[at.rows.start : at.rows.stop]
-    if crossing:
+    if choice.crossing:
         return range(keys) if tokens is None else tokens, row_labels, status
     key_labels = at.keys if own is None else own[at.keys.start : at.keys.stop]
     return key_labels, None if at.rows == at.keys else row_labels, status

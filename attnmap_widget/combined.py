@@ -131,8 +131,7 @@ class _Reading:
 
 def _rollout(source: Source, choices: Sequence[Choice]) -> Extraction:
     """Attention rollout of what `choice.head` makes of each layer's heads."""
-    kind = choices[0].kind or ""
-    if kind.endswith("cross"):
+    if choices[0].crossing:
         raise ShapeError(
             "rollout: cross attention has different lists of queries and keys, so its layers "
             "cannot be multiplied up"

@@ -43,7 +43,7 @@ class Streamed(LongSource, Protocol):
         """A sample of the queries, within a fraction of the time of `read`."""
         ...
 
-    def read(self, progress: Progress, cancelled: Cancelled) -> LongGrid:
+    def read(self, progress: Progress = ..., cancelled: Cancelled = ...) -> LongGrid:
         """One pass over all the weights."""
         ...
 

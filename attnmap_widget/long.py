@@ -40,7 +40,9 @@ class LongHead:
         """A sample of the queries, within a fraction of the time of `read`."""
         return self._grid(self._stream.coarse(OVERVIEW))
 
-    def read(self, progress: Progress, cancelled: Cancelled) -> LongGrid:
+    def read(
+        self, progress: Progress = lambda _: None, cancelled: Cancelled = lambda: False
+    ) -> LongGrid:
         """One pass over all the weights."""
         survey = self._stream.survey(OVERVIEW, progress=progress, cancelled=cancelled)
         return self._grid(survey)

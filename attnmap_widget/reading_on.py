@@ -37,7 +37,7 @@ class ReadingOn:
         grid = self._long.get(choice)
         reads = getattr(head, "reads", 1)
         if grid is None and math.prod(head.shape) * reads <= _AT_ONCE:
-            grid = head.read(lambda _: None, lambda: False)
+            grid = head.read()
         if grid is None:
             return head.first_look()
         self._keep(choice, grid)
@@ -87,5 +87,5 @@ def read_whole(drawn: dict[str, Any]) -> dict[str, Any]:
     """A map's inputs with a long head read to its end, where nothing reads on."""
     grid = drawn["weights"]
     if isinstance(grid, LongGrid) and isinstance(grid.source, Streamed) and grid.survey.read < 1:
-        return {**drawn, "weights": grid.source.read(lambda _: None, lambda: False)}
+        return {**drawn, "weights": grid.source.read()}
     return drawn

@@ -40,6 +40,16 @@ class Choice(NamedTuple):
     measure: str = "weights"
     """One of `MEASURES`."""
 
+    @property
+    def crossing(self) -> bool:
+        """Whether rows and keys are of two sequences: a decoder that looks at an encoder."""
+        return (self.kind or "").endswith("cross")
+
+    @property
+    def of_decoder(self) -> bool:
+        """Whether the rows are the tokens of the decoder in an encoder-decoder model."""
+        return self.crossing or self.kind == "decoder"
+
 
 class Positions(NamedTuple):
     """Where the rows and the keys of one map stand in their sequences."""

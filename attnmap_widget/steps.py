@@ -36,7 +36,7 @@ def ids_of(
         where = {**source.where(choice), "step": choice.step}
         inputs, targets = source.capture.ids(choice.layer, **where)
     if end is not None:
-        if _is_decoders(choice.kind):
+        if choice.of_decoder:
             targets = completed(targets, end, generated, choice.batch)
         else:
             inputs = completed(inputs, end, generated, choice.batch)
@@ -52,7 +52,7 @@ def _of_one_layer(source: Source, choice: Choice) -> Choice:
 
 def own_sequence(choice: Choice, tokens: Any, queries: Any) -> Any:
     """The tokens whose queries are the rows: a decoder's are `queries`."""
-    return queries if _is_decoders(choice.kind) else tokens
+    return queries if choice.of_decoder else tokens
 
 
 def rows_of(source: Source, choice: Choice) -> list[range]:
@@ -131,8 +131,7 @@ def marks(choice: Choice, at: Positions, first: int | None) -> tuple[int | None,
     """The map's `generated`: from which (key, query) on; None where there is nothing to mark."""
     if first is None:
         return None
-    crossing = (choice.kind or "").endswith("cross")
-    found = (None if crossing else _within(first, at.keys), _within(first, at.rows))
+    found = (None if choice.crossing else _within(first, at.keys), _within(first, at.rows))
     return None if found == (None, None) else found
 
 
@@ -163,7 +162,3 @@ def padding_of(padding: tuple[Any, Any], shape: tuple[int, ...]) -> Any:
 
 def _within(first: int, part: range) -> int | None:
     return max(0, first - part.start) if first < part.stop else None
-
-
-def _is_decoders(kind: str | None) -> bool:
-    return kind == "decoder" or (kind or "").endswith("cross")

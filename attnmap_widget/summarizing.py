@@ -155,11 +155,10 @@ def where_it_stands(
 
     `told`: the position of row 0, as the map was told.
     """
-    crossing = (choice.kind or "").endswith("cross")
     if seen.at is not None and told is None:
         at = seen.at
-        offset = None if crossing else at.rows.start
-        return {"query_offset": offset, "key_offset": at.keys.start, "cross": crossing}
+        offset = None if choice.crossing else at.rows.start
+        return {"query_offset": offset, "key_offset": at.keys.start, "cross": choice.crossing}
     # Rows with tokens of their own are of another sequence, unless it is said where.
     return {"query_offset": told, "cross": told is None and queries is not None}
 
