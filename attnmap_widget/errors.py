@@ -19,3 +19,7 @@ class ShapeError(ValueError):
 
 class CaptureError(RuntimeError):
     """Nothing could be captured; the message lists the modules that look like attention."""
+
+
+class Stopped(Exception):  # noqa: N818 (it is no error: somebody asked for it)
+    """A long computation was given up because its `cancelled` said so; nothing to show."""

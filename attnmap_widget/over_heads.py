@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from . import surveys
 from .arrays import ArraySource, Masks, windowed
+from .errors import Stopped
 from .grids import LongGrid
 from .passes import Cancelled, Progress
 from .states import StateGrid, cell_states
@@ -111,7 +112,7 @@ class OverHeads:
         def rows(part: range) -> tuple[FloatGrid, StateGrid]:
             def tick(done: int) -> None:
                 if cancelled():
-                    raise surveys.Stopped
+                    raise Stopped
                 share = (part.start + len(part) * done / count) / queries
                 progress(prepared + (1 - prepared) * share)
 

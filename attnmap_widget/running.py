@@ -12,6 +12,7 @@ import torch
 from torch.nn.modules.module import register_module_forward_pre_hook
 
 from .capturing import Capture, capture
+from .errors import Stopped
 from .explorer import AttentionExplorer
 from .generated import Generated, completed, returned
 from .passes import Cancelled, Pass, Progress
@@ -130,10 +131,6 @@ def returned_of(cap: Capture, found: Any) -> Generated | None:
     except (ValueError, TypeError):
         return None
     return generated
-
-
-class Stopped(Exception):  # noqa: N818 - it is no error: somebody asked for it
-    """A run of a model was given up."""
 
 
 @contextmanager

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import checking
+from .errors import Stopped
 from .grids import Survey
 from .passes import Cancelled, Progress
 from .pooling import Bins
@@ -23,10 +24,6 @@ _AT_ONCE = 1 << 21
 """Cells that are read at once, about."""
 _SAMPLED = 128
 """A first look reads one query in this many, or fewer."""
-
-
-class Stopped(Exception):  # noqa: N818 (it is no error: somebody asked for it)
-    """A pass was given up because it was cancelled."""
 
 
 def survey(

@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 import torch
 from torch import Tensor
 
+from ..errors import Stopped
 from .job import Found, Job
 from .panels import POOLED, PanelReader
 from .plain import Plain
@@ -23,7 +24,7 @@ from .scoring import FAR
 from .workers import MOST_THREADS, finish, use_one_thread
 
 Progress = Callable[[float], None]
-Stopped = Callable[[], bool]
+Cancelled = Callable[[], bool]
 Part = tuple[int, int]
 
 _BLOCK_KEYS = 2048
@@ -34,10 +35,6 @@ _MOST_ROWS = 256
 _FEWEST_ROWS = 16
 _THREAD_CELLS = 1 << 20
 _SEARCH_NUMBERS = 1 << 19
-
-
-class Cancelled(Exception):  # noqa: N818 (it is no error: somebody asked for it)
-    """A pass was given up because its ``cancelled`` said so."""
 
 
 class Pass:
@@ -99,13 +96,13 @@ class Pass:
 
     # ------------------------------------------------------------------ the pass
 
-    def run(self, progress: Progress | None, cancelled: Stopped | None) -> Found:
-        """Do it; progress and cancelled are called from this thread. Raises `Cancelled`."""
+    def run(self, progress: Progress | None, cancelled: Cancelled | None) -> Found:
+        """Do it; progress and cancelled are called from this thread. Raises `Stopped`."""
         cells = max(1, len(self._rows) * self._source.shape[1])
 
         def tick() -> None:
             if cancelled is not None and cancelled():
-                raise Cancelled
+                raise Stopped
             if progress is not None:
                 progress(min(1.0, self._job.done / cells))
 

@@ -16,7 +16,7 @@ from attnmap_widget.errors import CaptureError
 
 from .job import Found
 from .memory import require
-from .overview import Cancelled, Pass
+from .overview import Pass
 from .plain import Plain
 from .records import Rebuilt, Record
 from .replayed import source_of
@@ -24,7 +24,7 @@ from .scoring import ScoreSource, row_sums
 from .session import SESSION
 from .weighed import survey_weights
 
-__all__ = ["Cancelled", "HeadStream", "HeadSurvey"]
+__all__ = ["HeadStream", "HeadSurvey"]
 
 _LIMIT = 512
 _SAMPLED = 128
@@ -202,7 +202,7 @@ class HeadStream:
         """One pass over all weights, pooled to at most limit × limit bins.
 
         ``progress`` gets a number from 0 to 1, and ``cancelled`` is asked, about thirty times a
-        second and from the calling thread; `Cancelled` is raised once it says True. Afterwards
+        second and from the calling thread; `Stopped` is raised once it says True. Afterwards
         windows know their rows' sums.
         """
         return self._survey(self._bins(limit), 1, progress, cancelled)

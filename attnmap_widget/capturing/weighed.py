@@ -8,8 +8,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from ..errors import Stopped
 from .job import Found
-from .overview import Cancelled
 
 _CELLS = 1 << 21
 
@@ -25,7 +25,7 @@ def survey_weights(
 ) -> Found:
     """A `Found` whose ``best`` and ``top`` are weights; of a bin, the one of largest magnitude.
 
-    ``read`` gives rows of weights, (rows, keys); NaN is no weight. Raises `Cancelled`.
+    ``read`` gives rows of weights, (rows, keys); NaN is no weight. Raises `Stopped`.
     """
     height, columns = bin_
     count, bins = len(rows), -(-keys // columns)
@@ -46,7 +46,7 @@ def survey_weights(
         into = slice(start // height, start // height + -(-len(taken) // height))
         _pool(found, weights, start, into, bin_)
         if cancelled is not None and cancelled():
-            raise Cancelled
+            raise Stopped
         if progress is not None:
             progress(min(1.0, (start + len(taken)) / count))
     found.top.masked_fill_(found.void, math.nan)

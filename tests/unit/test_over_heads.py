@@ -13,11 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attnmap_widget import AttentionExplorer, Capture, State, capture, reading_on, sources
-from attnmap_widget.capturing.streaming import Cancelled
+from attnmap_widget.errors import Stopped
 from attnmap_widget.grids import LongGrid
 from attnmap_widget.over_heads import OverHeads
 from attnmap_widget.states import cell_states
-from attnmap_widget.surveys import Stopped
 from attnmap_widget.tiles import pooled
 
 QUERIES, KEYS, HEADS = 1100, 1400, 3
@@ -150,7 +149,7 @@ def test_progress_is_told_and_a_pass_can_be_stopped(captured: Capture) -> None:
     assert told == sorted(told)
     assert told[-1] == pytest.approx(1)
     assert len(told) >= HEADS
-    with pytest.raises(Cancelled):  # while the first head is got ready
+    with pytest.raises(Stopped):  # while the first head is got ready
         source.read(lambda _: None, lambda: True)
     told.clear()
     with pytest.raises(Stopped):  # and between the heads of a few rows

@@ -43,7 +43,8 @@ from attnmap_widget.capturing.operations import (
 from attnmap_widget.capturing.plain import Plain
 from attnmap_widget.capturing.records import Held, Rebuilt, Record
 from attnmap_widget.capturing.replayed import Replayed, source_of
-from attnmap_widget.capturing.streaming import Cancelled, HeadStream, HeadSurvey
+from attnmap_widget.capturing.streaming import HeadStream, HeadSurvey
+from attnmap_widget.errors import Stopped
 
 INF = float("inf")
 MINIMUM = torch.finfo(torch.float32).min
@@ -384,7 +385,7 @@ def test_a_cancelled_pass_stops(kind: str) -> None:
         record = Held.copy(torch.rand(1, 1, 200, 200))
     stream = HeadStream(record, 0, 0)
     before = threading.active_count()
-    with pytest.raises(Cancelled):
+    with pytest.raises(Stopped):
         stream.survey(50, cancelled=lambda: True)
     assert threading.active_count() == before
     # Nothing half-finished is left behind.
