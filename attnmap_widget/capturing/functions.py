@@ -114,7 +114,6 @@ ELEMENTWISE = _group(
 LINEAR = _group(F.linear)
 CONVOLUTION = _group(F.conv2d, torch.conv2d)
 CONCATENATE = _group(torch.cat, torch.concat, torch.concatenate, _aten.cat.default)
-STACK = _group(torch.stack, _aten.stack.default)
 DROPOUT = _group(F.dropout, torch.dropout, torch.dropout_)
 PARTS = INDEX | _group(
     torch.unbind, Tensor.unbind, torch.split, Tensor.split, torch.chunk, Tensor.chunk,

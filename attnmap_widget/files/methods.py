@@ -96,7 +96,7 @@ class FileMethods:
 
         Needs `pip install "attnmap-widget[files]"` (ImportError).
         """
-        from .axes import plot
+        from .matplotlib_axes import plot
 
         return plot(self._figure(), ax, legend=legend)
 
