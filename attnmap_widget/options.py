@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 import operator
 from collections.abc import Iterable, Mapping
@@ -238,8 +239,6 @@ _ELSEWHERE = {
 
 def refuse_unknown(names: Iterable[str], known: Iterable[str]) -> None:
     """TypeError naming the first unknown option and the close ones."""
-    import difflib
-
     known = sorted(known)
     for name in names:
         if name in _ELSEWHERE:

@@ -35,6 +35,19 @@ def test_the_reference_is_that_of_the_code():
     assert README.split(BEGIN)[1].split(END)[0].strip() == reference().strip()
 
 
+def test_the_table_of_rooms_has_each_module_of_the_package() -> None:
+    rooms = README.split("## How the pieces fit")[1].split("\n## ")[0]
+    files = {
+        name
+        for line in rooms.splitlines()
+        if line.startswith("| ")
+        for name in re.findall(r"`([\w/]+)`", line.split(" | ")[1])
+    }
+    package = REPOSITORY / "attnmap_widget"
+    modules = {file.stem for file in package.glob("*.py")} - {"__init__"}
+    assert files == modules | {"capturing/", "files/", "examples/"}
+
+
 def test_every_notebook_is_listed():
     listed = README[README.index("### Notebooks") :]
     rows = re.findall(r"^\| `(\w+)` \|", listed[: listed.index("\n## ")], flags=re.MULTILINE)
