@@ -1,6 +1,6 @@
 /** What Python sends of a grid of heads, and what the browser sends back, as types. */
 
-import type { Bytes } from "./model";
+import type { Bytes, HostModel } from "./model";
 
 export type Head = [layer: number, head: number];
 
@@ -60,11 +60,4 @@ export interface HeadsState {
 	_cancels: number;
 }
 
-/** The host's side of the widget protocol. */
-export interface HeadsModel {
-	get<K extends keyof HeadsState>(name: K): HeadsState[K];
-	set<K extends keyof HeadsState>(name: K, value: HeadsState[K]): void;
-	save_changes(): void;
-	on(event: `change:${keyof HeadsState}`, callback: () => void): void;
-	off(event: `change:${keyof HeadsState}`, callback: () => void): void;
-}
+export type HeadsModel = HostModel<HeadsState>;

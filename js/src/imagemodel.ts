@@ -1,6 +1,6 @@
 /** What Python sends for a picture, as types; and the one place where its bytes become arrays. */
 
-import { type Bytes, bytesOf, type WireColors } from "./model";
+import { type Bytes, bytesOf, type HostModel, type WireColors } from "./model";
 
 /** One picture, or one frame of a video. */
 export interface WireFrame {
@@ -61,14 +61,7 @@ export interface ImageState {
 	error: string;
 }
 
-/** The host's side of the widget protocol. */
-export interface ImageModel {
-	get<K extends keyof ImageState>(name: K): ImageState[K];
-	set<K extends keyof ImageState>(name: K, value: ImageState[K]): void;
-	save_changes(): void;
-	on(event: `change:${keyof ImageState}`, callback: () => void): void;
-	off(event: `change:${keyof ImageState}`, callback: () => void): void;
-}
+export type ImageModel = HostModel<ImageState>;
 
 export interface Placing {
 	frames: number;

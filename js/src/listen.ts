@@ -1,5 +1,7 @@
 /** Listeners, to the page and to the traits, that end with their signal. */
 
+import type { HostModel } from "./model";
+
 type Handlers = {
 	[K in keyof HTMLElementEventMap]?: (event: HTMLElementEventMap[K]) => void;
 };
@@ -15,16 +17,10 @@ export function listen(
 	}
 }
 
-/** The host's side of the widget protocol, as far as traits are listened to. */
-interface Observed<State> {
-	on(event: `change:${keyof State & string}`, callback: () => void): void;
-	off(event: `change:${keyof State & string}`, callback: () => void): void;
-}
-
 /** Runs a callback now and whenever one of the traits changes. */
-export function reactTo<State>(model: Observed<State>, signal: AbortSignal) {
-	return (traits: readonly (keyof State & string)[], run: () => void): void => {
-		for (const name of traits) {
+export function reactTo<Traits>(model: Pick<HostModel<Traits>, "on" | "off">, signal: AbortSignal) {
+	return (names: readonly (keyof Traits & string)[], run: () => void): void => {
+		for (const name of names) {
 			model.on(`change:${name}`, run);
 			signal.addEventListener("abort", () => model.off(`change:${name}`, run));
 		}

@@ -129,14 +129,16 @@ export interface State {
 /** The second, where there are kernels that restart: this model has no other end any more. */
 export type ModelEvent = `change:${keyof State}` | "comm_live_update";
 
-/** The host's side of the widget protocol: all that this front end asks of it. */
-export interface Model {
-	get<K extends keyof State>(name: K): State[K];
-	set<K extends keyof State>(name: K, value: State[K]): void;
+/** The host's side of the widget protocol: all that a front end with these traits asks of it. */
+export interface HostModel<Traits, Event extends string = `change:${keyof Traits & string}`> {
+	get<K extends keyof Traits>(name: K): Traits[K];
+	set<K extends keyof Traits>(name: K, value: Traits[K]): void;
 	save_changes(): void;
-	on(event: ModelEvent, callback: () => void): void;
-	off(event: ModelEvent, callback: () => void): void;
+	on(event: Event, callback: () => void): void;
+	off(event: Event, callback: () => void): void;
 }
+
+export type Model = HostModel<State, ModelEvent>;
 
 export function sameWindow(a: Window | null, b: Window | null): boolean {
 	return a === b || (a !== null && b !== null && a.every((end, i) => end === b[i]));
