@@ -250,9 +250,7 @@ class ImageAttention(anywidget.AnyWidget):
                 self._pictures, overlay.colors_of(self._row, self._map._checked.colors), strict=True
             )
         ]
-        whole = np.concatenate(drawn, axis=1)
-        opaque = np.full((*whole.shape[:2], 1), 255, dtype=np.uint8)
-        return pixels.png(np.concatenate([whole, opaque], axis=2), photo=True)
+        return pixels.png(np.concatenate(drawn, axis=1), photo=True)
 
     @property
     def _summary(self) -> str:
@@ -267,8 +265,7 @@ class ImageAttention(anywidget.AnyWidget):
         live = super()._repr_mimebundle_(**kwargs)
         data, metadata = live if isinstance(live, tuple) else (live, {})
         address = pixels.data_url("image/png", self.to_png())
-        said = f"{self._summary} over the picture"
-        still = f'<img alt="{xml.text(said)}" src="{address}">'
+        still = xml.img(f"{self._summary} over the picture", address)
         return {**(data or {}), "text/plain": repr(self), "text/html": still}, metadata
 
     def close(self) -> None:
@@ -282,6 +279,5 @@ class ImageAttention(anywidget.AnyWidget):
 
 
 def _to_wire(picture: pictures.Picture) -> dict[str, Any]:
-    opaque = np.full((*picture.shape[:2], 1), 255, dtype=np.uint8)
-    data = pixels.png(np.concatenate([picture, opaque], axis=2), photo=True)
+    data = pixels.png(picture, photo=True)
     return {"data": data, "width": picture.shape[1], "height": picture.shape[0]}

@@ -38,8 +38,7 @@ _BINS = (256, 128)
 def to_img(figure: Figure) -> str:
     """The figure as one HTML element that holds its picture, never above some 200 kB."""
     picture = _picture(figure).encode("utf-8")
-    alt = xml.text(figure.summary)
-    return f'<img alt="{alt}" src="{pixels.data_url("image/svg+xml", picture)}">'
+    return xml.img(figure.summary, pixels.data_url("image/svg+xml", picture))
 
 
 def _picture(figure: Figure) -> str:

@@ -66,8 +66,7 @@ def to_svg(filling: Filling, title: str, scheme: Scheme, range_: str, theme: str
 
 def to_img(picture: str, said: str) -> str:
     """The picture as one HTML element that holds it."""
-    url = pixels.data_url("image/svg+xml", picture.encode("utf-8"))
-    return f'<img alt="{xml.text(said)}" src="{url}">'
+    return xml.img(said, pixels.data_url("image/svg+xml", picture.encode("utf-8")))
 
 
 def _row_labels(filling: Filling) -> list[str]:

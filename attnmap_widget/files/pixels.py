@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 
 
 def png(pixels: NDArray[np.uint8], *, photo: bool = False) -> bytes:
-    """(height, width, 4) red, green, blue, alpha as PNG; without alpha where all are opaque.
+    """(height, width, 3 or 4) red, green, blue, alpha as PNG; no alpha where all are opaque.
 
     `photo`: each line as its differences to what Paeth's filter predicts, half the bytes there.
     """
-    height, width, _ = pixels.shape
-    opaque = bool((pixels[..., 3] == 255).all())
+    height, width, channels = pixels.shape
+    opaque = channels == 3 or bool((pixels[..., 3] == 255).all())
     data = pixels[..., :3] if opaque else pixels
     lines = np.zeros((height, 1 + width * data.shape[2]), dtype=np.uint8)
     lines[:, 1:] = (_differences(data) if photo else data).reshape(height, -1)

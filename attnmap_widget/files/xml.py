@@ -53,3 +53,8 @@ def tag(name: str, /, *children: str, **attributes: str | float | None) -> str:
 def lines(elements: Iterable[str]) -> str:
     """Elements below each other."""
     return "\n".join(element for element in elements if element)
+
+
+def img(said: str, address: str) -> str:
+    """An HTML element that shows the picture at `address`, or says what it is."""
+    return f'<img alt="{text(said)}" src="{address}">'
