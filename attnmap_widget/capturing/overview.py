@@ -15,7 +15,8 @@ from concurrent.futures import ThreadPoolExecutor
 import torch
 from torch import Tensor
 
-from ..errors import Stopped
+from attnmap_widget.errors import Stopped
+
 from .job import Found, Job
 from .panels import POOLED, PanelReader
 from .plain import Plain

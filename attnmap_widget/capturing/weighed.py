@@ -8,7 +8,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from ..errors import Stopped
+from attnmap_widget.errors import Stopped
+
 from .job import Found
 
 _CELLS = 1 << 21
