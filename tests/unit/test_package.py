@@ -16,6 +16,8 @@ from pathlib import Path
 
 import pytest
 
+import attnmap_widget
+
 REPOSITORY = Path(__file__).parents[2]
 STATIC = {
     f"attnmap_widget/static/{name}"
@@ -233,3 +235,9 @@ def test_importing_the_package_leaves_heavy_libraries_out(heavy: str, tmp_path: 
     result = run(sys.executable, "-c", code, cwd=tmp_path)
 
     assert result.stdout.strip() == "False", result.stderr
+
+
+def test_no_module_takes_the_place_of_a_public_name():
+    """Importing `attnmap_widget.x` sets `x` on the package: a function of that name would be gone."""
+    modules = {path.stem for path in (REPOSITORY / "attnmap_widget").iterdir()}
+    assert modules & set(attnmap_widget.__all__) == set()
