@@ -238,6 +238,6 @@ def test_importing_the_package_leaves_heavy_libraries_out(heavy: str, tmp_path: 
 
 
 def test_no_module_takes_the_place_of_a_public_name():
-    """Importing `attnmap_widget.x` sets `x` on the package: a function of that name would be gone."""
+    """Importing `attnmap_widget.x` sets `x` on the package and hides a function of that name."""
     modules = {path.stem for path in (REPOSITORY / "attnmap_widget").iterdir()}
     assert modules & set(attnmap_widget.__all__) == set()
