@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from . import captions, choosing
+from .axes import Given
 from .errors import ShapeError
 from .long import LongHead
 from .measuring import COLUMNS, Measuring, bands, measure
@@ -20,6 +21,7 @@ from .places import Places
 from .sheet import Known, Sheet
 from .sources import CaptureSource, Choice, Extraction, Source, StackSource
 from .states import State, StateGrid, cell_states, forbidden_cells
+from .summarizing import placed, standing
 from .summary import HeadSummary
 from .thumbnails import Thumbnail, side, thumbnail
 from .weights import BoolGrid, FloatGrid, accept, shape_of
@@ -45,6 +47,7 @@ class Look(NamedTuple):
     mask: BoolGrid | None = None
     causal: bool = False
     query_offset: int = 0
+    positions: Given | None = None
     padding: tuple[BoolGrid, BoolGrid | None] | None = None
     exclude_keys: tuple[int, ...] = ()
 
@@ -183,12 +186,14 @@ class Filling:
         elif mask is not None and mask.shape != values.shape:
             raise ShapeError(f"mask: got shape {mask.shape}, this head has {values.shape}")
         self._refuse_misfit(values.shape)
+        at = placed(look, values.shape)
         return cell_states(
             values,
             missing,
             mask=mask,
             causal=look.causal,
-            query_positions=look.query_offset + np.arange(len(values)),
+            query_positions=at.queries,
+            key_positions=at.keys,
             padding=look.padding,
             not_yet=not_yet,
         )
@@ -197,13 +202,13 @@ class Filling:
         """Where the numbers let a query look: as the model did, else as the map was told."""
         if isinstance(self.source, CaptureSource):
             return None if found.allowed is None else np.asarray(found.allowed, dtype=bool)
-        look = self.look
+        look, at = self.look, placed(self.look, shape)
         forbidden = forbidden_cells(
             shape,
             mask=look.mask,
             causal=look.causal,
-            query_positions=look.query_offset + np.arange(shape[0]),
-            key_positions=None,
+            query_positions=at.queries,
+            key_positions=at.keys,
         )
         return None if forbidden is None else ~forbidden
 
@@ -220,13 +225,8 @@ class Filling:
             part = source.capture.rows(choice.layer, choice.kind, choice.batch, choice.step)
             offsets = {"query_offset": part.query_offset, "key_offset": part.key_offset}
             return {**where, **offsets, "cross": part.call.cross}
-        placed = look.causal or look.query_offset > 0
-        return {
-            **where,
-            "query_offset": look.query_offset if placed else None,
-            # Rows with tokens of their own are of another sequence, unless it is said where.
-            "cross": look.queries is not None and not placed,
-        }
+        own_rows = look.queries is not None
+        return {**where, **standing(look, shape, where["padding"], own_rows=own_rows)}
 
     def _refuse_misfit(self, shape: tuple[int, ...]) -> None:
         if self.look.padding is None:
@@ -270,6 +270,7 @@ def of_explorer(explorer: AttentionExplorer) -> Filling:
         mask=None if own_mask else options.mask,
         causal=options.causal,
         query_offset=options.query_offset,
+        positions=options.positions,
         padding=options.padding,
         exclude_keys=options.exclude_keys,
     )

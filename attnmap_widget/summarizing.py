@@ -7,13 +7,11 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from . import captions
+from . import axes, captions
 from .errors import ShapeError
 from .measuring import Measuring, bands, measure
 from .passes import Progress
-from .places import Places
+from .places import Places, offsets
 from .sources import CaptureSource
 from .states import forbidden_cells
 from .summary import HeadSummary
@@ -23,6 +21,7 @@ if TYPE_CHECKING:
     from .capturing import Capture
     from .checked import Options
     from .explorer import AttentionExplorer
+    from .filling import Look
 
 _BETWEEN_REPORTS = 0.2
 """Seconds; more often nobody reads."""
@@ -115,7 +114,6 @@ def of_explorer(
             progress=progress,
         )
     rows_of = explorer._queries
-    placed = options.causal or options.query_offset > 0
     heads = [
         choice._replace(layer=layer, head=head)
         for layer in source.layers
@@ -131,26 +129,47 @@ def of_explorer(
             mask=_mask(options, shape),
             padding=padding,
             delimiters=delimiters,
-            query_offset=options.query_offset if placed else None,
-            # Rows with tokens of their own are of another sequence, unless it is said where.
-            cross=rows_of is not None and not placed,
+            **standing(options, shape, padding, own_rows=rows_of is not None),
         )
         tell(1)
         rows.append({"layer": here.layer, "head": here.head, **numbers})
     return HeadSummary.from_rows(rows)
 
 
+def standing(
+    options: Options | Look, shape: tuple[int, ...], padding: Any, *, own_rows: bool
+) -> dict[str, Any]:
+    """What `measure` has to know of positions, from what a map was told of them."""
+    keys, rows = options.positions or (None, None)
+    told = options.causal or options.query_offset > 0 or rows is not None
+    if keys is None and not told:
+        # Rows with tokens of their own are of another sequence, unless it is said where.
+        return {"query_offset": None, "cross": own_rows}
+    found = offsets(placed(options, shape), (shape[0], shape[1]), padding)
+    return {**found, "cross": found["cross"] or (own_rows and not told)}
+
+
+def placed(options: Options | Look, shape: tuple[int, ...]) -> axes.Axes:
+    """Where rows and columns stand; ShapeError if it was said of another number of them."""
+    for name, given, count in zip(
+        ("keys", "queries"), options.positions or (), shape[::-1], strict=False
+    ):
+        if given is not None and len(given) != count:
+            raise ShapeError(f"positions: the map has {len(given)} of {name}, a head has {count}")
+    return axes.resolve(options.positions, options.query_offset, shape[0])
+
+
 def _mask(options: Options, shape: tuple[int, ...]) -> BoolGrid | None:
     """Where the map's options let a query look."""
     if options.mask is not None and options.mask.shape != shape:
         raise ShapeError(f"mask: got shape {options.mask.shape}, a head has {shape}")
-    keys, queries = options.positions or (None, None)
+    at = placed(options, shape)
     forbidden = forbidden_cells(
         shape,
         mask=options.mask,
         causal=options.causal,
-        query_positions=options.query_offset + np.arange(shape[0]) if queries is None else queries,
-        key_positions=keys,
+        query_positions=at.queries,
+        key_positions=at.keys,
     )
     return None if forbidden is None else ~forbidden
 
