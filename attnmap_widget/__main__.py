@@ -93,7 +93,12 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument(
             "--causal", action="store_true", help="cells above the diagonal cannot be looked at"
         )
-        command.add_argument("--theme", default="light", help="light or dark; auto for a page")
+        command.add_argument(
+            "--theme",
+            choices=("light", "dark", "auto"),
+            default="light",
+            help="light or dark; auto for a page",
+        )
         command.add_argument(
             "--quiet", action="store_true", help="say nothing on stderr but errors"
         )
@@ -109,8 +114,10 @@ def _head(text: str) -> int | str:
 
 def _grid(options: argparse.Namespace) -> None:
     read = read_weights(options.file, {"yes": True, "no": False, None: None}[options.labels])
-    tokens = _tokens(options.tokens) or read.tokens
-    queries = _tokens(options.queries) or read.queries
+    tokens, queries = _tokens("--tokens", options.tokens), _tokens("--queries", options.queries)
+    if queries is None and (tokens is None or read.queries != read.tokens):
+        queries = read.queries
+    tokens = read.tokens if tokens is None else tokens
     if queries == tokens:
         queries = None
     if read.weights.ndim == 2:
@@ -203,12 +210,20 @@ def _style(options: argparse.Namespace) -> dict[str, Any]:
     return {name: value for name, value in style.items() if value}
 
 
-def _tokens(given: str | None) -> list[str] | None:
+def _tokens(option: str, given: str | None) -> list[str] | None:
     if given is None:
         return None
-    if given.startswith("@"):
-        return Path(given[1:]).read_text(encoding="utf-8").splitlines()
-    return given.split()
+    if not given.startswith("@"):
+        found = given.split()
+    else:
+        try:  # a line ends where an editor ends it; other separators may be tokens
+            text = Path(given[1:]).read_text(encoding="utf-8-sig")
+        except UnicodeDecodeError:
+            raise ValueError(f"{option}: {given[1:]} is not UTF-8") from None
+        found = text.removesuffix("\n").split("\n") if text else []
+    if not found:
+        raise ValueError(f"{option}: there are no tokens in {given!r}")
+    return found
 
 
 class _Progress:
