@@ -96,6 +96,8 @@ def _texts(
             raise TypeError("summarize: strings need tokenizer=…; or give the model's inputs")
         texts = [given] if isinstance(given, str) else given
         given = tokenizer(texts, return_tensors="pt", padding=len(texts) > 1)
+        if not given["input_ids"].numel():
+            raise ValueError(f"inputs: {texts[0]!r} is a text of no tokens; leave it out")
     given = tuple(given) if isinstance(given, list) else given  # as a DataLoader gives it
     given = _moved(given, next(model.parameters(), torch.empty(0)).device)
     cap = run(model, given)

