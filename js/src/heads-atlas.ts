@@ -28,7 +28,10 @@ export interface Looks {
 	diverging: boolean;
 	flats: Flats;
 	page: Rgb;
+	/** each head by its own range */
 	own: boolean;
+	/** whether there is room for a pattern; else "cannot look" is a flat grey like the others */
+	patterned: boolean;
 }
 
 /** `room`: device pixels that each has; what has more cells is pooled. */
@@ -79,7 +82,7 @@ export function buildAtlas(
 				pixels[to] = table[level] as number;
 				if (level >= FIRST) continue;
 				states.add(level);
-				spot.open ||= level === State.cannotLook;
+				spot.open ||= looks.patterned && level === State.cannotLook;
 			}
 		}
 		spots[head] = spot;
@@ -115,10 +118,10 @@ function colorTable(
 	into: Int32Array,
 	own: [number, number],
 	shared: [number, number] | null,
-	{ palette, diverging, flats, page }: Looks,
+	{ palette, diverging, flats, page, patterned }: Looks,
 ): void {
 	for (let state = 0; state < FIRST; state++) into[state] = flats[state] || pack(page);
-	into[State.cannotLook] = 0;
+	if (patterned) into[State.cannotLook] = 0;
 	const [bottom, top] = shared ?? around(own, diverging);
 	const span = top - bottom || 1;
 	for (let level = FIRST; level < 256; level++) {

@@ -18,7 +18,7 @@ import {
 } from "./heads-layout";
 import { drawHeadsLegend } from "./heads-legend";
 import type { HeadsModel, HeadsState } from "./heads-model";
-import { type HeadsScene, type Inks, paintHeads } from "./heads-paint";
+import { type HeadsScene, type Inks, PATTERN_FROM, paintAll, paintHeads } from "./heads-paint";
 import { describeHeads, offerMenus, sayHead, showTip } from "./heads-say";
 import { openSheet, type Sheet } from "./heads-sheet";
 import { buildHeadsView } from "./heads-view";
@@ -41,6 +41,7 @@ export function createHeads(host: HTMLElement, model: HeadsModel, signal: AbortS
 	let names: Names = [];
 	let layout: HeadsLayout | null = null;
 	let atlas: Atlas | null = null;
+	let pictures: HTMLCanvasElement | null = null;
 	let bars: Bars | null = null;
 	let inks: Inks | null = null;
 	let errors: ReadonlyMap<number, string> = new Map();
@@ -152,7 +153,10 @@ export function createHeads(host: HTMLElement, model: HeadsModel, signal: AbortS
 		};
 		const own = model.get("range") === "head";
 		const flats = flatsOf(theme.dark);
-		atlas = buildAtlas(all, room, { palette, diverging, flats, page: theme.page, own });
+		const patterned = placed.box.width >= PATTERN_FROM;
+		const looks = { palette, diverging, flats, page: theme.page, own, patterned };
+		atlas = buildAtlas(all, room, looks);
+		pictures = null;
 		const tints = rampOf(model.get("_tint"), false, theme.dark);
 		bars = barsOf(all, model.get("_columns"), model.get("tint_by"), tints);
 		drawHeadsLegend(view.legend, { atlas, palette, diverging, dark: theme.dark, bars });
@@ -184,7 +188,8 @@ export function createHeads(host: HTMLElement, model: HeadsModel, signal: AbortS
 		};
 		view.canvas.style.width = `${scene.size.width}px`;
 		view.canvas.style.height = `${scene.size.height}px`;
-		paintHeads(view.canvas, scene);
+		pictures ??= paintAll(scene);
+		paintHeads(view.canvas, scene, pictures);
 		const told = { names, errors, pointed };
 		sayHead(view, model, scene, told);
 		showTip(view, model, scene, told);

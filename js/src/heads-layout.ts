@@ -102,8 +102,8 @@ export interface Room {
 export function layoutHeads(given: Lines, [wide, high]: [number, number], room: Room): HeadsLayout {
 	const across = Math.max(1, ...given.lines.map((line) => line.length));
 	const bar = room.bar ? 4 : 0;
-	const left = given.table ? room.rowLabel + 10 : 2;
-	const top = given.table ? room.font * 1.7 : 2;
+	const left = given.table ? Math.ceil(room.rowLabel) + 10 : 2;
+	const top = given.table ? Math.ceil(room.font * 1.7) : 2;
 	const space = room.width - left - 4;
 	let side = given.table ? (space / across - GAP) / wide : LARGE_ENOUGH;
 	const tight = given.table && side * wide < FRAMED;
@@ -112,16 +112,16 @@ export function layoutHeads(given: Lines, [wide, high]: [number, number], room: 
 	const box = { width: atLeast(side * wide, 6), height: atLeast(side * high, 6) };
 	const gap = given.table ? (tight ? TIGHT : GAP) : FLOWING;
 	const words = given.table ? 0 : room.words;
-	const under = (bar > 0 ? bar + 1 : 0) + words * room.font * 1.15;
+	const under = (bar > 0 ? bar + 1 : 0) + Math.ceil(words * room.font * 1.15);
 	const pitch = {
-		x: given.table ? box.width + gap : Math.max(box.width, room.label) + gap,
+		x: (given.table ? box.width : Math.max(box.width, Math.ceil(room.label))) + gap,
 		y: box.height + under + gap,
 	};
 	let { lines, places } = given;
 	if (!given.table) {
 		const columns = Math.max(1, Math.floor((space + gap) / pitch.x));
 		// All the width is used, but a few heads stay together.
-		pitch.x = Math.min(Math.floor((space + gap) / columns), pitch.x * 1.4);
+		pitch.x = Math.floor(Math.min((space + gap) / columns, pitch.x * 1.4));
 		const all = lines.flat();
 		lines = Array.from({ length: Math.ceil(all.length / columns) }, (_, i) =>
 			all.slice(i * columns, (i + 1) * columns),

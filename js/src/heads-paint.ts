@@ -42,9 +42,33 @@ export interface HeadsScene {
 }
 
 /** A picture smaller than this shows a flat grey where others have a pattern. */
-const PATTERN_FROM = 28;
+export const PATTERN_FROM = 28;
 
-export function paintHeads(canvas: HTMLCanvasElement, scene: HeadsScene): void {
+/**
+ * All heads at once, where they are so small that thousands are in view: while one scrolls, this is
+ * copied as a whole. Null where they are drawn one by one.
+ */
+export function paintAll(scene: HeadsScene): HTMLCanvasElement | null {
+	const { layout, ratio } = scene;
+	if (layout.framed) return null;
+	const canvas = document.createElement("canvas");
+	canvas.width = Math.ceil(layout.width * ratio);
+	canvas.height = Math.ceil(layout.height * ratio);
+	const pen = canvas.getContext("2d");
+	if (!pen) return null;
+	pen.setTransform(ratio, 0, 0, ratio, 0, 0);
+	pen.imageSmoothingEnabled = false;
+	pen.textBaseline = "middle";
+	for (const head of layout.lines.flat()) drawHead(pen, scene, head, null);
+	return canvas;
+}
+
+/** `all` is what `paintAll` has made of the same scene. */
+export function paintHeads(
+	canvas: HTMLCanvasElement,
+	scene: HeadsScene,
+	all: HTMLCanvasElement | null,
+): void {
 	const { size, ratio, scroll, layout } = scene;
 	const width = Math.max(1, Math.round(size.width * ratio));
 	const height = Math.max(1, Math.round(size.height * ratio));
@@ -67,7 +91,8 @@ export function paintHeads(canvas: HTMLCanvasElement, scene: HeadsScene): void {
 	pen.clip();
 	pen.translate(-scroll.x, -scroll.y);
 	const hatch = layout.box.width < PATTERN_FROM ? null : pattern(pen, scene);
-	for (const head of inView(scene)) drawHead(pen, scene, head, hatch);
+	if (all) pen.drawImage(all, 0, 0, all.width / ratio, all.height / ratio);
+	else for (const head of inView(scene)) drawHead(pen, scene, head, hatch);
 	outline(pen, scene, scene.selected, scene.inks.accent, 2.5);
 	if (scene.current !== scene.selected) outline(pen, scene, scene.current, scene.inks.ink, 1.5);
 	pen.restore();

@@ -62,7 +62,7 @@ def shown(lab: Lab, browser: Browser, browser_context_args: dict[str, Any]) -> I
     with open_tab(
         browser, {**browser_context_args, "viewport": {"width": 1280, "height": 1900}}
     ) as tab:
-        shutil.copy(NOTEBOOKS / "dinov2_small.py", lab.root)
+        shutil.copytree(NOTEBOOKS / "trained", lab.root / "trained", dirs_exist_ok=True)
         shutil.copytree(NOTEBOOKS / "images", lab.root / "images", dirs_exist_ok=True)
         name = lab.copy("image.ipynb")
         lab.open(tab.page, name)
