@@ -182,11 +182,11 @@ class Comparison(ipywidgets.VBox):  # type: ignore[misc]
                 return
             self._seen = seen
             drawn = self._drawn(*read)
+            for shown, inputs in zip(self._maps, drawn, strict=True):
+                shown.update(**inputs, error="")
         except Exception as failure:  # noqa: BLE001 - whatever was chosen, it belongs in view
             self.error = self.difference_map.error = str(failure) or repr(failure)
             return
-        for shown, inputs in zip(self._maps, drawn, strict=True):
-            shown.update(**inputs, error="")
         self.error = ""
         self._note()
 

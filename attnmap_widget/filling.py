@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from . import captions, choosing, steps
+from .axes import PLAIN, Given
 from .errors import ShapeError
 from .long import LongHead
 from .measuring import COLUMNS, Measuring, bands, measure
@@ -20,7 +21,7 @@ from .places import Places
 from .sheet import Known, Sheet
 from .sources import CaptureSource, Choice, Extraction, Source, StackSource
 from .states import State, StateGrid, cell_states, forbidden_cells
-from .summarizing import tokens_of, where_it_stands
+from .summarizing import placed, tokens_of, where_it_stands
 from .summary import HeadSummary
 from .thumbnails import Thumbnail, side, thumbnail
 from .weights import BoolGrid, FloatGrid, accept, shape_of
@@ -42,6 +43,7 @@ class Look(NamedTuple):
     mask: BoolGrid | None = None
     causal: bool = False
     query_offset: int = 0
+    positions: Given | None = None
     padding: tuple[BoolGrid, BoolGrid | None] | None = None
     own_padding: bool = False
     """Whether each head is read with the padding that the model was told of."""
@@ -172,12 +174,14 @@ class Filling:
             raise ShapeError(f"mask: got shape {mask.shape}, this head has {values.shape}")
         padding = self._padding(found)
         _refuse_misfit(padding, values.shape)
+        at = placed(look, values.shape) if look.causal else PLAIN
         return cell_states(
             values,
             missing,
             mask=mask,
             causal=look.causal,
-            query_positions=look.query_offset + np.arange(len(values)),
+            query_positions=at.queries,
+            key_positions=at.keys,
             padding=padding,
             not_yet=not_yet,
         )
@@ -187,12 +191,13 @@ class Filling:
         if isinstance(self.source, CaptureSource):
             return None if found.allowed is None else np.asarray(found.allowed, dtype=bool)
         look = self.look
+        at = placed(look, shape) if look.causal else PLAIN
         forbidden = forbidden_cells(
             shape,
             mask=look.mask,
             causal=look.causal,
-            query_positions=look.query_offset + np.arange(shape[0]),
-            key_positions=None,
+            query_positions=at.queries,
+            key_positions=at.keys,
         )
         return None if forbidden is None else ~forbidden
 
@@ -215,8 +220,9 @@ class Filling:
             part = source.rows(choice)
             offsets = {"query_offset": part.query_offset, "key_offset": part.key_offset}
             return {**where, **offsets, "cross": part.call.cross}
-        told = look.query_offset if look.causal or look.query_offset > 0 else None
-        return {**where, **where_it_stands(choice, found, told, look.queries)}
+        own_rows = look.queries is not None
+        stands = where_it_stands(choice, found, look, where["padding"], own_rows=own_rows)
+        return {**where, **stands}
 
     def _excluded(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         return tuple(key for key in self.look.exclude_keys if key < shape[1])
@@ -261,6 +267,7 @@ def of_explorer(explorer: AttentionExplorer) -> Filling:
         mask=None if own_mask else options.mask,
         causal=options.causal,
         query_offset=options.query_offset,
+        positions=options.positions,
         padding=options.padding,
         own_padding=explorer._drawn.own_padding,
         exclude_keys=options.exclude_keys,
