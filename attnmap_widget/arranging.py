@@ -101,9 +101,10 @@ class Knowledge(NamedTuple):
         ]
         return Shown(None if rows == keys else groups[1], groups[0])
 
-    def said(self, merged: bool, hide: bool) -> str:
-        """What a title adds."""
+    def said(self, merged: bool, hide: bool, measure: str) -> str:
+        """What a title adds. A norm of a word would be another number than its pieces' sum."""
         words = " · words" if merged and self.words else ""
+        words += ", norms added" if words and measure != "weights" else ""
         return words + (" · without special tokens" if hide and self.special else "")
 
 
