@@ -220,8 +220,10 @@ class HeadGrid(anywidget.AnyWidget):
 
     def set_state(self, sync_data: dict[str, Any]) -> None:
         """Take a message from the browser, which may speak of heads that are gone by now."""
+        if "_filling" not in self.__dict__:
+            return
         place = sync_data.get("selection")
-        known = place is None or (isinstance(place, list) and tuple(place) in self._need().places)
+        known = place is None or place in map(list, self._filling.places)
         fitting = {name: it for name, it in sync_data.items() if name != "selection" or known}
         self._from_browser = True
         try:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from .colors import Colors
 from .files import paint
 from .patches import Patches
-from .states import State, counted
+from .states import State, counted, leaks
 from .windows import Windows
 
 _LISTED = 8
@@ -141,8 +141,11 @@ def row_of(
         size = np.nan_to_num(np.abs(values[beside]), nan=-1.0)
         listed = np.sort(beside[np.argsort(-size, kind="stable")[:_LISTED]])
     rest = np.setdiff1d(beside, listed)
+    # As the map reads a cell: where nobody may look there is no weight, unless one leaks.
+    read = counted(states) | leaks(values, states) | (states == State.PADDING)
+    said = np.where(read, values, np.nan)
     others = tuple(
-        (names[one], one, None if np.isnan(values[one]) else float(values[one]))
+        (names[one], one, None if np.isnan(said[one]) else float(said[one]))
         for one in listed.tolist()
     )
     whole = values[None, :]
@@ -164,7 +167,7 @@ def row_of(
 
 def colors_of(row: Row, colors: Colors) -> NDArray[np.uint8]:
     """(frames, rows, columns, 4): each patch's colour on a light page, alpha 0 without a weight."""
-    there = counted(row.states) & ~np.isnan(row.weights)
+    there = (counted(row.states) & ~np.isnan(row.weights)) | leaks(row.weights, row.states)
     found = np.zeros((len(row.weights), 4), dtype=np.uint8)
     found[:, :3] = paint.palette(colors, dark=False)[row.positions]
     found[:, 3] = 255 * there

@@ -283,6 +283,15 @@ def test_a_closed_grid_frees_its_arrays_and_the_explorer_stays() -> None:
     grid.close()
 
 
+def test_a_strange_or_late_message_changes_nothing() -> None:
+    grid = HeadGrid(np.ones((2, 3, 4)) / 4)
+    grid.set_state({"selection": [[0], 1]})
+    assert grid.selection is None
+    grid.close()
+    grid.set_state({"selection": [0, 1]})
+    assert repr(grid) == "HeadGrid(closed)"
+
+
 def test_arrays_need_no_torch() -> None:
     code = (
         "import sys, numpy as np; from attnmap_widget import HeadGrid; "
