@@ -102,7 +102,7 @@ def test_a_map_pooled_by_mean_says_so_and_is_coloured_by_means() -> None:
     assert attention.shown_range == (0, 1)
     assert "mean of 3 × 3 per cell" in attention.to_svg()
     for bad in ("median", None, 3):
-        with pytest.raises(ValueError, match="pool: got .*, accepted are max, mean"):
+        with pytest.raises(ValueError, match=r"pool: got .*, accepted are max, mean"):
             attention.pool = bad
     assert attention.pool == "mean"
 
