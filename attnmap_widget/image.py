@@ -246,10 +246,11 @@ class ImageAttention(anywidget.AnyWidget):
 
     @t.observe("hover")
     def _hovered(self, change: Any) -> None:
-        if self.error:  # what is shown is no row of the map as it is now
-            return
         key = change["new"]
-        self._map.hover = None if key is None else (self.query, key)
+        if key is None:
+            self._map.hover = None
+        elif not self.error:  # else what is shown is no row of the map as it is now
+            self._map.hover = (self.query, key)
 
     @t.observe("_picked")
     def _pick(self, change: Any) -> None:

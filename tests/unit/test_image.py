@@ -289,6 +289,11 @@ def test_the_picture_is_of_one_item_of_the_batch() -> None:
     np.testing.assert_array_equal(sent(picture), kept)
     with pytest.raises(ShapeError, match="picture of item 1"):
         _ = picture.on_picture
+    picture.set_state({"hover": 2})
+    assert explorer.map.hover == (3, 4)
+    picture.set_state({"hover": None})  # the pointer has left
+    assert explorer.map.hover is None
+    explorer.map.hover = (3, 4)
     explorer.batch = 1
     assert picture.error == ""
     np.testing.assert_array_equal(sent(picture), stack[1, 0, 3, 2:])
