@@ -147,6 +147,11 @@ class Filling:
         """The heads that were read since the last time."""
         return [self._fresh.popleft() for _ in range(len(self._fresh))]
 
+    def same_as(self, other: Filling) -> bool:
+        """Whether these are the same heads, looked at in the same way."""
+        one, two = ((f.source, f.kind, f.batch, f.step, *f.look[2:]) for f in (self, other))
+        return all(map(_same, one, two))
+
     def summary(self) -> HeadSummary:
         """The numbers of all heads; those that were not read are NaN."""
         layers, heads = zip(*self.heads, strict=True)
@@ -257,6 +262,14 @@ class Filling:
             values, states = head.window((row, row + 1, 0, keys))
             measuring.add(slice(row, row + 1), values, states != State.CANNOT_LOOK)
         return Seen(small._replace(shape=head.shape), measuring.result(), Known.SAMPLE)
+
+
+def _same(one: Any, two: Any) -> bool:
+    if isinstance(one, tuple) and isinstance(two, tuple):
+        return len(one) == len(two) and all(map(_same, one, two))
+    if isinstance(one, np.ndarray) or isinstance(two, np.ndarray):
+        return one is two or (one is not None and two is not None and np.array_equal(one, two))
+    return bool(one is two or one == two)
 
 
 def of_explorer(explorer: AttentionExplorer) -> Filling:

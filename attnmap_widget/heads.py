@@ -30,6 +30,8 @@ _ON_A_CHANGE = 0.05
 _TINT = "YlOrBr"
 _LINKED = ("layer", "head")
 _FIXED = ("kind", "batch", "step", "_used")
+_LOOK = ("mask", "causal", "query_offset", "padding", "exclude_keys")
+"""What a map is told that a thumbnail shows too."""
 
 Head = tuple[int, int]
 """(layer, head)."""
@@ -149,6 +151,7 @@ class HeadGrid(anywidget.AnyWidget):
         if self._explorer is not None:
             self._explorer.observe(self._follow, names=_LINKED)
             self._explorer.observe(self._again, names=_FIXED)
+            self._explorer.map.observe(self._told, names=_LOOK)
             self._follow()
         self._read_on()
 
@@ -242,17 +245,22 @@ class HeadGrid(anywidget.AnyWidget):
         finally:
             self._following = False
 
+    def _told(self, change: Any) -> None:
+        """The map was told something else; a mask that the model used comes with each head."""
+        if change["name"] != "mask" or not self._filling.look.own_mask:
+            self._again()
+
     def _again(self, change: Any = None) -> None:
-        """The explorer shows another kind, item, step or source: so does the grid."""
-        explorer, before = self._explorer, self._filling
-        assert explorer is not None
-        now = (explorer.kind, explorer.batch, explorer.step)
-        same = explorer._source is before.source
-        if same and now == (before.kind, before.batch, before.step):
+        """The explorer shows another kind, item, step or source, or looks at it otherwise."""
+        explorer = self._explorer
+        if explorer is None or explorer.comm is None:
+            return
+        now = of_explorer(explorer)
+        if now.same_as(self._filling):
             return
         self._stop()
         with self.hold_sync():
-            self._filling = of_explorer(explorer)
+            self._filling = now
             self._cancelled = False
             self._read_at_once(_ON_A_CHANGE)
             self.title, self.status = head_captions.title(self._caption, self._filling), ""
@@ -381,6 +389,7 @@ class HeadGrid(anywidget.AnyWidget):
         if self._explorer is not None and self.comm is not None:
             self._explorer.unobserve(self._follow, names=_LINKED)
             self._explorer.unobserve(self._again, names=_FIXED)
+            self._explorer.map.unobserve(self._told, names=_LOOK)
         if self.comm is not None and self._own_layout:
             self.layout.close()
         super().close()
