@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Sequence
 from functools import partial
@@ -16,7 +15,7 @@ from .checked import refuse_unknown
 from .filling import Filling, Look, of_explorer, of_source
 from .map import _asset
 from .measuring import COLUMNS
-from .passes import Cancelled, Pass, Progress, Turns
+from .passes import Cancelled, Pass, Progress, Turns, in_loop
 from .sources import FunctionSource, as_source
 from .summary import HeadSummary
 
@@ -27,11 +26,9 @@ _AT_ONCE = 0.4
 """Seconds in which heads are read before the constructor returns; the rest follow beside it."""
 _ON_A_CHANGE = 0.05
 """The same before an explorer goes on to another kind, item or source."""
-_TINT = "YlOrBr"
 _LINKED = ("layer", "head")
 _FIXED = ("kind", "batch", "step", "_used")
-_LOOK = ("mask", "causal", "query_offset", "padding", "exclude_keys")
-"""What a map is told that a thumbnail shows too."""
+_LOOK = ("mask", "causal", "query_offset", "padding", "exclude_keys")  # of the explorer's map
 
 Head = tuple[int, int]
 """(layer, head)."""
@@ -142,7 +139,7 @@ class HeadGrid(anywidget.AnyWidget):
             {"name": name, "title": column.title, "unit": column.unit, "text": column.definition}
             for name, column in COLUMNS.items()
         ]
-        self._tint = schemes.find(_TINT).ramp.tobytes()
+        self._tint = schemes.find("YlOrBr").ramp.tobytes()
         self._read_at_once(_AT_ONCE)
         self.title = head_captions.title(self._caption, self._filling)
         self._tell()
@@ -276,7 +273,7 @@ class HeadGrid(anywidget.AnyWidget):
         """In a script everything; in a notebook what a moment is enough for."""
         until = time.monotonic() + seconds
         with self._filling.in_one_thread():
-            while (_loop() is None or time.monotonic() < until) and self._filling.read_next():
+            while (not in_loop() or time.monotonic() < until) and self._filling.read_next():
                 pass
 
     def _read_on(self) -> None:
@@ -334,8 +331,7 @@ class HeadGrid(anywidget.AnyWidget):
         """Bring the traits that follow from what was read up to date."""
         filling = self._filling
         read, all_ = filling.done, len(filling.heads)
-        self._rows = [list(row) for row in filling.rows]
-        self._named = filling.source.named_layers
+        self._rows, self._named = list(map(list, filling.rows)), filling.source.named_layers
         negative = bool((filling.sheet.ranges[:, 0] < 0).any())
         scheme = self._scheme
         if negative and not scheme.diverging:
@@ -372,8 +368,8 @@ class HeadGrid(anywidget.AnyWidget):
         if "_filling" not in self.__dict__:
             return "HeadGrid(closed)"
         filling = self._filling
-        layers = [layer for layer, _ in filling.rows]
-        said = f"layers {layers}, " if filling.source.named_layers else ""
+        layers = f"layers {[layer for layer, _ in filling.rows]}, "
+        said = layers if filling.source.named_layers else ""
         left = "" if filling.done == len(filling.heads) else f", {filling.done} read"
         return f"HeadGrid({said}{len(filling.heads)} heads{left})"
 
@@ -401,10 +397,3 @@ _OPTIONS = {
     *("selection", "range", "sort_by", "tint_by", "title", "class_name", "scheme"),
     *("layout", "tooltip", "tabbable"),
 }
-
-
-def _loop() -> asyncio.AbstractEventLoop | None:
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        return None
