@@ -186,24 +186,26 @@ def blend(
         return picture
     height, width = picture.shape[:2]
     grey = (picture @ np.array([0.2126, 0.7152, 0.0722]))[..., None]
-    over = _smoothed(colors, height, width) if smooth else _blocks(colors, height, width)
-    share = opacity * over[..., 3:] / 255
-    mixed = grey * (1 - share) + over[..., :3] * share
+    # By their share first: a patch without colour must not tint its neighbours where it is smooth.
+    inks = colors.astype(np.float64)
+    inks[..., :3] *= inks[..., 3:] / 255
+    over = _smoothed(inks, height, width) if smooth else _blocks(inks, height, width)
+    mixed = grey * (1 - opacity * over[..., 3:] / 255) + opacity * over[..., :3]
     drawn: NDArray[np.uint8] = np.rint(mixed).astype(np.uint8)
     return drawn
 
 
-def _blocks(colors: NDArray[np.uint8], height: int, width: int) -> NDArray[np.float64]:
+def _blocks(colors: NDArray[np.float64], height: int, width: int) -> NDArray[np.float64]:
     rows = (np.arange(height) + 0.5) / height * colors.shape[0]
     columns = (np.arange(width) + 0.5) / width * colors.shape[1]
     block = rows.astype(int)[:, None], columns.astype(int)[None, :]
-    made: NDArray[np.float64] = colors[block].astype(np.float64)
+    made: NDArray[np.float64] = colors[block]
     return made
 
 
-def _smoothed(colors: NDArray[np.uint8], height: int, width: int) -> NDArray[np.float64]:
+def _smoothed(colors: NDArray[np.float64], height: int, width: int) -> NDArray[np.float64]:
     """Bilinear between the middles of patches; the outer halves keep their patch's colour."""
-    made = colors.astype(np.float64)
+    made = colors
     for axis, pixels in ((0, height), (1, width)):
         many = colors.shape[axis]
         at = np.clip((np.arange(pixels) + 0.5) / pixels * many - 0.5, 0, many - 1)

@@ -49,6 +49,17 @@ export function wordsOfPatch(placing: Placing, row: Row, patch: number): string 
 	return stateWords(ATTENTION).get(state) ?? null;
 }
 
+/** Why patches let the picture through, each reason once. */
+export function bareWords(placing: Placing, row: Row): string[] {
+	const found = new Set<string>();
+	for (let patch = 0; patch < placing.keys.length; patch++) {
+		const leak = isLeak(row.states?.[patch] ?? State.weight, row.weights[patch] ?? 0);
+		const words = leak ? null : wordsOfPatch(placing, row, patch);
+		if (words !== null) found.add(words);
+	}
+	return [...found];
+}
+
 /** As the map reads a cell: NaN where nobody may look, unless there is weight all the same. */
 function weightOfPatch(row: Row, patch: number): number {
 	const weight = row.weights[patch] ?? Number.NaN;

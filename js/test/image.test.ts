@@ -152,7 +152,10 @@ describe("drawing", () => {
 		const keys = ints([1, 2, 3, -1, 5, 6]);
 		const placing = { ...(await stateOf())._placing, keys };
 		const image = await mount({ _row: { ...base, weights, states }, _placing: placing });
-		expect(image.patch(0, 2)[3]).toBe(0);
+		expect([0, 1, 2].map((column) => image.patch(0, column)[3])).toEqual([255, 0, 0]);
+		expect(image.find(".attnmap-image-legend").textContent).toContain(
+			"no colour: cannot look, empty (no weight given), outside this window",
+		);
 		await image.point("pointermove", 0.5, 0.25);
 		expect(image.readout()).toBe(
 			"CLS (0) → r0c1 (2) · cannot look · 0.85 of its 1.00 on the picture",

@@ -151,6 +151,17 @@ def test_smoothing_is_opt_in_and_keeps_the_middles(attention: AttentionMap) -> N
     assert len(set(between.tolist())) > 3
 
 
+def test_a_patch_without_a_weight_does_not_tint_its_neighbour() -> None:
+    patches = Patches(1, 2, prefix=())
+    attention = AttentionMap(patches, [[1, 0], [0.25, 0.75]], causal=True)
+    black = np.zeros((10, 20, 3), np.uint8)
+    picture = ImageAttention(attention, black, patches, opacity=1.0, smooth=True)
+    drawn = np.array(Image.open(io.BytesIO(picture.to_png())))
+    share = np.clip(1 - (np.arange(20) + 0.5 - 5) / 10, 0, 1)
+    full = np.array(schemes.find("Blues").ramp[-1], float)
+    np.testing.assert_allclose(drawn[3], share[:, None] * full, atol=0.51)
+
+
 def test_colours_follow_the_map_and_a_scale_by_rows_has_the_whole_row() -> None:
     values = weights()
     values[0] = [0.6, 0, 0.1, 0, 0.05, 0.2, 0, 0.05]
