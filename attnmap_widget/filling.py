@@ -137,6 +137,11 @@ class Filling:
         """The heads that were read since the last time."""
         return [self._fresh.popleft() for _ in range(len(self._fresh))]
 
+    def same_as(self, other: Filling) -> bool:
+        """Whether these are the same heads, looked at in the same way."""
+        one, two = ((f.source, f.kind, f.batch, f.step, *f.look[2:]) for f in (self, other))
+        return all(map(_same, one, two))
+
     def summary(self) -> HeadSummary:
         """The numbers of all heads; those that were not read are NaN."""
         layers, heads = zip(*self.heads, strict=True)
@@ -255,6 +260,14 @@ def _refuse_misfit(padding: tuple[Any, Any] | None, shape: tuple[int, ...]) -> N
     keys, queries = padding
     if len(keys) != shape[1] or (queries is not None and len(queries) != shape[0]):
         raise ShapeError(f"padding: the map's does not fit this head of {shape}")
+
+
+def _same(one: Any, two: Any) -> bool:
+    if isinstance(one, tuple) and isinstance(two, tuple):
+        return len(one) == len(two) and all(map(_same, one, two))
+    if isinstance(one, np.ndarray) or isinstance(two, np.ndarray):
+        return one is two or (one is not None and two is not None and np.array_equal(one, two))
+    return bool(one is two or one == two)
 
 
 def of_explorer(explorer: AttentionExplorer) -> Filling:

@@ -34,10 +34,10 @@ def test_mean_and_max_are_over_the_maps_that_have_a_weight_there(stack: np.ndarr
 
 
 def test_one_map_alone_is_not_taken_for_a_list_of_rows() -> None:
-    for given in (np.eye(3), np.ones((2, 4, 3, 3))):
+    for maps in (np.eye(3), np.ones((2, 4, 3, 3))):
         for reduced in (mean_of, max_of):
             with pytest.raises(ShapeError, match=r"map 0 has shape .*, expected \(queries, keys\)"):
-                reduced(given)
+                reduced(maps)
 
 
 def test_maps_of_different_shapes_are_not_averaged() -> None:

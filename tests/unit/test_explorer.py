@@ -383,5 +383,5 @@ def test_names_of_other_libraries_are_known(layers, name: str, here: str) -> Non
 @pytest.mark.parametrize("shape", [(0, 3, 3), (2, 0, 3), (2, 3, 0), (1, 0, 3, 3)])
 def test_a_stack_with_nothing_in_it_is_refused(shape: tuple[int, ...]) -> None:
     for source in (np.zeros(shape), [np.zeros((1, *shape[-3:]))]):
-        with pytest.raises(ShapeError, match="no head, query or key|nothing is in it"):
+        with pytest.raises(ShapeError, match=r"no head, query or key|nothing is in it"):
             AttentionExplorer(source)
