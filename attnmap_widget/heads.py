@@ -119,7 +119,7 @@ class HeadGrid(anywidget.AnyWidget):
         **options: Any,
     ) -> None:
         refuse_unknown(options, _OPTIONS)
-        self._caption = str(options.pop("title", ""))
+        self._caption = str(options.pop("title", None) or "")
         self._own_layout = "layout" not in options
         if hasattr(source, "layer_selector"):
             given = tokens, queries, axes, layers, heads, kind, step
