@@ -15,7 +15,7 @@ from .states import State
 
 if TYPE_CHECKING:
     from .capturing import AttentionCall, Capture, capture
-    from .compare import compare
+    from .comparison import compare
     from .corpus import summarize
     from .explorer import AttentionExplorer
     from .heads import HeadGrid
@@ -52,7 +52,7 @@ _LAZY = {
     "ImageAttention": ".image",
     "HeadGrid": ".heads",
     "HeadSummary": ".summary",
-    "compare": ".compare",
+    "compare": ".comparison",
     "explore": ".running",
     "summarize": ".corpus",
 }

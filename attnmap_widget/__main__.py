@@ -93,7 +93,12 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument(
             "--causal", action="store_true", help="cells above the diagonal cannot be looked at"
         )
-        command.add_argument("--theme", default="light", help="light or dark; auto for a page")
+        command.add_argument(
+            "--theme",
+            choices=("light", "dark", "auto"),
+            default="light",
+            help="light or dark; auto for a page",
+        )
         command.add_argument(
             "--quiet", action="store_true", help="say nothing on stderr but errors"
         )
@@ -109,8 +114,10 @@ def _head(text: str) -> int | str:
 
 def _grid(options: argparse.Namespace) -> None:
     read = read_weights(options.file, {"yes": True, "no": False, None: None}[options.labels])
-    tokens = _tokens(options.tokens) or read.tokens
-    queries = _tokens(options.queries) or read.queries
+    tokens, queries = _tokens("--tokens", options.tokens), _tokens("--queries", options.queries)
+    if queries is None and (tokens is None or read.queries != read.tokens):
+        queries = read.queries
+    tokens = read.tokens if tokens is None else tokens
     if queries == tokens:
         queries = None
     if read.weights.ndim == 2:
@@ -150,17 +157,44 @@ def _model(options: argparse.Namespace) -> None:
         where, folder = {**where, "gguf_file": folder.name}, folder.parent
     if not folder.is_dir():
         raise FileNotFoundError(f"{folder} is no folder; give one with a saved model")
+    if "gguf_file" not in where and not (folder / "config.json").is_file():
+        raise FileNotFoundError(f"{folder} has no config.json; give a folder with a saved model")
     say(f"loading the model in {folder.name}")
-    tokenizer = AutoTokenizer.from_pretrained(folder, **where)
-    model = AutoModel.from_pretrained(folder, dtype=torch.float32, **where)
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(folder, **where)
+        model, found = AutoModel.from_pretrained(
+            folder, dtype=torch.float32, output_loading_info=True, **where
+        )
+    except Exception as failure:  # each kind of file fails in its own way
+        raise ValueError(f"{options.folder} cannot be loaded: {failure}") from failure
+    # A pooler comes after all attention; it is missing where a model was trained without.
+    if missing := sorted(name for name in found["missing_keys"] if "pooler" not in name):
+        raise ValueError(
+            f"{options.folder}: {len(missing)} of the model's weights are not there and would be "
+            f"random, the first is {missing[0]}"
+        )
+    decodes = bool(getattr(model.config, "is_encoder_decoder", False))
+    if decodes != (options.target is not None):
+        raise ValueError(
+            "--target: this model has a decoder; say what that reads"
+            if decodes
+            else "--target: this model has no decoder of its own that could read it"
+        )
     say("running the model")
-    inputs = dict(tokenizer(options.text, return_tensors="pt"))
-    if options.target is not None:
+    inputs = dict(_ids(tokenizer(options.text, return_tensors="pt"), "text"))
+    if decodes:
         target = tokenizer(text_target=options.target, return_tensors="pt")
-        inputs["decoder_input_ids"] = target["input_ids"]
+        inputs["decoder_input_ids"] = _ids(target, "--target")["input_ids"]
     explorer = explore(model, inputs, tokenizer=tokenizer, **_shown(options), **_style(options))
     say("reading the heads")
     _write_heads(explorer, options)
+
+
+def _ids(encoding: Any, name: str) -> Any:
+    """The same; ValueError where there is not one token in it."""
+    if not encoding["input_ids"].numel():
+        raise ValueError(f"{name}: the tokenizer in that folder makes no tokens of it")
+    return encoding
 
 
 def _write_heads(explorer: AttentionExplorer, options: argparse.Namespace) -> None:
@@ -203,12 +237,20 @@ def _style(options: argparse.Namespace) -> dict[str, Any]:
     return {name: value for name, value in style.items() if value}
 
 
-def _tokens(given: str | None) -> list[str] | None:
+def _tokens(option: str, given: str | None) -> list[str] | None:
     if given is None:
         return None
-    if given.startswith("@"):
-        return Path(given[1:]).read_text(encoding="utf-8").splitlines()
-    return given.split()
+    if not given.startswith("@"):
+        found = given.split()
+    else:
+        try:  # a line ends where an editor ends it; other separators may be tokens
+            text = Path(given[1:]).read_text(encoding="utf-8-sig")
+        except UnicodeDecodeError:
+            raise ValueError(f"{option}: {given[1:]} is not UTF-8") from None
+        found = text.removesuffix("\n").split("\n") if text else []
+    if not found:
+        raise ValueError(f"{option}: there are no tokens in {given!r}")
+    return found
 
 
 class _Progress:

@@ -49,6 +49,11 @@ def reduce(how: Reduction, maps: Iterable[Any], what: str = "map") -> Reduced:
     used = given = 0
     for index, one in enumerate(maps):
         weights = as_numbers(one)[0]
+        if weights.ndim != 2:
+            raise ShapeError(
+                f"{what} {index} has shape {weights.shape}, expected (queries, keys) each; one map "
+                "alone goes into a list"
+            )
         refuse_infinite(weights)
         if total is None:
             total = np.full(weights.shape, 0.0 if how == "mean" else -np.inf)

@@ -101,9 +101,10 @@ class Knowledge(NamedTuple):
         ]
         return Shown(None if rows == keys else groups[1], groups[0])
 
-    def said(self, merged: bool, hide: bool) -> str:
-        """What a title adds."""
+    def said(self, merged: bool, hide: bool, measure: str) -> str:
+        """What a title adds. A norm of a word would be another number than its pieces' sum."""
         words = " · words" if merged and self.words else ""
+        words += ", norms added" if words and measure != "weights" else ""
         return words + (" · without special tokens" if hide and self.special else "")
 
 
@@ -138,6 +139,10 @@ def _know(name: str, words: Any, special: Any, tokens: Any) -> Known:
             raise TypeError(f"{name}: there are no tokens to read words from; give the groups")
         words = [by_marks(item) for item in tokens] if batch else by_marks(tokens)
     words, special = (None if given is None else list(given) for given in (words, special))
+    if words and not tokens:  # how many there are is known of the groups alone
+        for groups in [words] if _of_item(words, 0, nested=2) is words else words:
+            named = [index for group in groups for index in group if isinstance(index, int)]
+            every_index(name, groups, 1 + max(named, default=-1))
     for item, listed in enumerate(tokens if batch else [tokens] if tokens else []):
         if words is not None:
             every_index(name, _of_item(words, item, nested=2), len(listed))

@@ -8,6 +8,7 @@ shows a part of a sequence: the last queries, the keys of a sliding window, merg
 from __future__ import annotations
 
 import operator
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +18,8 @@ from numpy.typing import NDArray
 from .errors import ShapeError
 
 QUERY, KEY = "Query", "Key"
+_JOINERS = "[\u200c\u200d]"
+"""They print nothing, but Persian words and emoji of families are spelled with them."""
 LAST_POSITION = (1 << 32) - 1
 """Positions travel as 32-bit numbers."""
 
@@ -83,7 +86,8 @@ def accept_title(name: str, given: Any) -> str:
     """A name of an axis: one line of text. TypeError or ValueError otherwise."""
     if not isinstance(given, str):
         raise TypeError(f"{name}: got {given!r}, expected text such as 'Token'")
-    if not given.strip() or not given.isprintable():
+    seen = re.sub(_JOINERS, "", given)
+    if not seen.strip() or not seen.isprintable():
         raise ValueError(f"{name}: got {given!r}; say in one line what stands along this axis")
     return given
 

@@ -89,17 +89,23 @@ def _texts(
     delimiters: Collection[Any] | None,
 ) -> Iterator[HeadSummary]:
     """One summary for each text of one run of the model."""
+    if isinstance(given, (list, tuple)) and not given:
+        raise ValueError("inputs: an empty batch, so there is no text to summarize")
     if isinstance(given, str) or (isinstance(given, list) and all(map(_is_text, given))):
         if tokenizer is None:
             raise TypeError("summarize: strings need tokenizer=…; or give the model's inputs")
         texts = [given] if isinstance(given, str) else given
         given = tokenizer(texts, return_tensors="pt", padding=len(texts) > 1)
+        if not given["input_ids"].numel():
+            raise ValueError(f"inputs: {texts[0]!r} is a text of no tokens; leave it out")
     given = tuple(given) if isinstance(given, list) else given  # as a DataLoader gives it
     given = _moved(given, next(model.parameters(), torch.empty(0)).device)
     cap, _ = run(model, given)
     layer = next((layer for layer in cap.layers if kind in cap.kinds(layer)), cap.layers[0])
     call = cap.find(layer, kind)[0]
-    ids = mask = None
+    ids = mask = rows = None
+    if call.kind == "cross" and isinstance(given, Mapping):
+        rows = given.get("decoder_attention_mask")
     if call.kind in _OF_IDS:
         named = "decoder_" if call.kind == "decoder" else ""
         ids = _ids(given, f"{named}input_ids")
@@ -109,6 +115,9 @@ def _texts(
         if tokens is not None and tokenizer is not None:
             tokens = tokenizer.convert_ids_to_tokens(tokens)
         padding = None if mask is None else (mask[item] == 0).cpu()
+        if rows is not None:
+            keys = torch.zeros(call.shape[3], dtype=torch.bool) if padding is None else padding
+            padding = (keys, (rows[item] == 0).cpu())
         yield cap.summary(tokens, kind=kind, batch=item, padding=padding, delimiters=delimiters)
 
 
@@ -119,6 +128,8 @@ def _is_text(item: Any) -> bool:
 def _ids(given: Any, name: str) -> torch.Tensor | None:
     """(texts, tokens) ids, where the model takes such."""
     ids = given.get(name) if isinstance(given, Mapping) else given
+    if isinstance(given, tuple) and name == "input_ids":
+        ids = given[0]  # what a model takes first
     if not isinstance(ids, torch.Tensor) or ids.ndim != 2 or ids.is_floating_point():
         return None
     return ids

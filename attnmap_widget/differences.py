@@ -110,7 +110,14 @@ def subtract(a: Checked, b: Checked) -> dict[str, Any]:
     key" stay where they hold for both; padding of either is padding.
     """
     refuse_misfit(a, b)
-    values: FloatGrid = b.values - a.values
+    with np.errstate(over="ignore"):
+        values: FloatGrid = b.values - a.values
+    if (beyond := np.argwhere(np.isinf(values))).size:
+        query, key = beyond[0].tolist()
+        raise ValueError(
+            f"compare: the difference at query {query}, key {key} is more than float32 holds; "
+            "divide both maps by the same number"
+        )
     both = {
         state: (a.states == state) & (b.states == state)
         for state in (State.CANNOT_LOOK, State.NOT_YET, State.NO_VALID_KEY)
@@ -126,6 +133,10 @@ def subtract(a: Checked, b: Checked) -> dict[str, Any]:
         "not_yet": both[State.NOT_YET] if both[State.NOT_YET].any() else None,
         "padding": _padding(a, b),
         "exclude_keys": tuple(dict.fromkeys((*a.options.exclude_keys, *b.options.exclude_keys))),
+        "query_title": _title("query_title", a, b),
+        "key_title": _title("key_title", a, b),
+        "positions": _positions(a, b),
+        "query_offset": 0,
         "softmax": False,
         "scheme": schemes.DIVERGING_DEFAULT,
         "color_scale": "symmetric",
@@ -157,6 +168,27 @@ def _both(a: tuple[Token, ...], b: tuple[Token, ...]) -> list[Token]:
         return list(a)
     pairs = zip(labels.readable(a), labels.readable(b), strict=True)
     return [one if one == other else f"{one} | {other}" for one, other in pairs]
+
+
+def _title(name: str, a: Checked, b: Checked) -> str:
+    """What both call an axis; both names where they differ."""
+    first, second = (getattr(c.options, name) for c in (a, b))
+    return str(first) if first == second else f"{first} | {second}"
+
+
+def _positions(a: Checked, b: Checked) -> Any:
+    """Where keys and queries stand in both maps; the index along an axis where they differ."""
+    sides = []
+    for of_a, of_b, count in (
+        (a.axes.keys, b.axes.keys, a.shape[1]),
+        (a.axes.queries, b.axes.queries, a.shape[0]),
+    ):
+        first, second = (np.arange(count) if at is None else at for at in (of_a, of_b))
+        given = of_a is not None or of_b is not None
+        sides.append(first if given and np.array_equal(first, second) else None)
+    if sides[0] is None and sides[1] is None:
+        return None
+    return sides[0] if a.one_axis and b.one_axis else (sides[0], sides[1])
 
 
 def _padding(a: Checked, b: Checked) -> Any:

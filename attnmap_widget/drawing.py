@@ -90,7 +90,7 @@ class Drawing(ReadingOn):
                 inputs = arranging.plain(inputs, self._sized)
             return Drawn(inputs, known, None, own_padding, {})
         self._arranged = True
-        inputs["title"] += known.said(merged, hide)
+        inputs["title"] += known.said(merged, hide, choice.measure)
         inputs, sized = arranging.arrange(inputs, shown, self._sized)
         return Drawn(inputs, known, shown, own_padding, sized)
 

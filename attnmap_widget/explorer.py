@@ -21,7 +21,7 @@ from .map import AttentionMap
 from .menus import LABELS, Menus
 from .options import Options, refuse_unknown
 from .passes import Pass, Progress
-from .patches import as_patches
+from .patches import Patches, as_patches
 from .reading_on import read_whole
 from .sources import Choice, StackSource
 from .texts import Texts
@@ -35,7 +35,9 @@ _SETTLE = 0.03
 """Seconds in which further choices replace the one that is waiting to be drawn."""
 _RESTED = 0.2
 """Seconds after a map was drawn from which on a choice need not wait for further ones."""
-_OF_SOURCE = ("_source", "_generated", "_tokens", "_queries", "_choice", "_long", "_told")
+_OF_SOURCE = (
+    "_source", "_generated", "_tokens", "_queries", "patches", "_choice", "_long", "_told",
+)  # fmt: skip
 
 
 class _Choice(t.Any):
@@ -147,7 +149,7 @@ class AttentionExplorer(Drawing, Menus, ExplorerFiles, ipywidgets.VBox):  # type
     ) -> None:
         self._tokens, self._queries = captions.listed(tokens), captions.listed(queries)
         self._texts = Texts(tokenizer)
-        self.patches = None if patches is None else as_patches(patches)
+        self.patches = _patches(patches)
         reading = {"axes": axes, "layers": layers, "heads": heads}
         self._take(source, generated, beam_indices=beam_indices, kind=kind, **reading)
         by_tokenizer = words is True and self._reads
@@ -208,14 +210,16 @@ class AttentionExplorer(Drawing, Menus, ExplorerFiles, ipywidgets.VBox):  # type
         """Explore another source.
 
         `reading` is axes, or layers and heads, and what is known of the tokens (words, special), as
-        in the constructor. What was chosen stays chosen where the new source has it. Raises like
-        the constructor, and then nothing has changed.
+        in the constructor; patches stay as they are if left out. What was chosen stays chosen where
+        the new source has it. Raises like the constructor, and then nothing has changed.
         """
         before = {name: getattr(self, name) for name in _OF_SOURCE}
         known = {name: reading.pop(name) for name in arranging.KNOWN if name in reading}
         try:
             self._long = {}
             self._tokens, self._queries = captions.listed(tokens), captions.listed(queries)
+            if "patches" in reading:
+                self.patches = _patches(reading.pop("patches"))
             self._take(source, generated, **reading)
             if known.get("words") is True and self._reads:
                 known.pop("words")
@@ -396,3 +400,7 @@ class AttentionExplorer(Drawing, Menus, ExplorerFiles, ipywidgets.VBox):  # type
                     widget.unobserve_all()
                     widget.close()
         super().close()
+
+
+def _patches(given: Any) -> Patches | None:
+    return None if given is None else as_patches(given)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from . import captions, choosing, steps
+from .axes import PLAIN, Given
 from .errors import ShapeError
 from .long import LongHead
 from .measuring import COLUMNS, Measuring, bands, measure
@@ -20,7 +21,7 @@ from .places import Places
 from .sheet import Known, Sheet
 from .sources import CaptureSource, Choice, Extraction, Source, StackSource
 from .states import State, StateGrid, cell_states, forbidden_cells
-from .summarizing import tokens_of, where_it_stands
+from .summarizing import placed, tokens_of, where_it_stands
 from .summary import HeadSummary
 from .thumbnails import Thumbnail, side, thumbnail
 from .weights import BoolGrid, FloatGrid, accept, shape_of
@@ -42,6 +43,7 @@ class Look(NamedTuple):
     mask: BoolGrid | None = None
     causal: bool = False
     query_offset: int = 0
+    positions: Given | None = None
     padding: tuple[BoolGrid, BoolGrid | None] | None = None
     own_padding: bool = False
     """Whether each head is read with the padding that the model was told of."""
@@ -135,6 +137,11 @@ class Filling:
         """The heads that were read since the last time."""
         return [self._fresh.popleft() for _ in range(len(self._fresh))]
 
+    def same_as(self, other: Filling) -> bool:
+        """Whether these are the same heads, looked at in the same way."""
+        one, two = ((f.source, f.kind, f.batch, f.step, *f.look[2:]) for f in (self, other))
+        return all(map(_same, one, two))
+
     def summary(self) -> HeadSummary:
         """The numbers of all heads; those that were not read are NaN."""
         layers, heads = zip(*self.heads, strict=True)
@@ -172,12 +179,14 @@ class Filling:
             raise ShapeError(f"mask: got shape {mask.shape}, this head has {values.shape}")
         padding = self._padding(found)
         _refuse_misfit(padding, values.shape)
+        at = placed(look, values.shape) if look.causal else PLAIN
         return cell_states(
             values,
             missing,
             mask=mask,
             causal=look.causal,
-            query_positions=look.query_offset + np.arange(len(values)),
+            query_positions=at.queries,
+            key_positions=at.keys,
             padding=padding,
             not_yet=not_yet,
         )
@@ -187,12 +196,13 @@ class Filling:
         if isinstance(self.source, CaptureSource):
             return None if found.allowed is None else np.asarray(found.allowed, dtype=bool)
         look = self.look
+        at = placed(look, shape) if look.causal else PLAIN
         forbidden = forbidden_cells(
             shape,
             mask=look.mask,
             causal=look.causal,
-            query_positions=look.query_offset + np.arange(shape[0]),
-            key_positions=None,
+            query_positions=at.queries,
+            key_positions=at.keys,
         )
         return None if forbidden is None else ~forbidden
 
@@ -215,8 +225,9 @@ class Filling:
             part = source.rows(choice)
             offsets = {"query_offset": part.query_offset, "key_offset": part.key_offset}
             return {**where, **offsets, "cross": part.call.cross}
-        told = look.query_offset if look.causal or look.query_offset > 0 else None
-        return {**where, **where_it_stands(choice, found, told, look.queries)}
+        own_rows = look.queries is not None
+        stands = where_it_stands(choice, found, look, where["padding"], own_rows=own_rows)
+        return {**where, **stands}
 
     def _excluded(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         return tuple(key for key in self.look.exclude_keys if key < shape[1])
@@ -251,6 +262,14 @@ def _refuse_misfit(padding: tuple[Any, Any] | None, shape: tuple[int, ...]) -> N
         raise ShapeError(f"padding: the map's does not fit this head of {shape}")
 
 
+def _same(one: Any, two: Any) -> bool:
+    if isinstance(one, tuple) and isinstance(two, tuple):
+        return len(one) == len(two) and all(map(_same, one, two))
+    if isinstance(one, np.ndarray) or isinstance(two, np.ndarray):
+        return one is two or (one is not None and two is not None and np.array_equal(one, two))
+    return bool(one is two or one == two)
+
+
 def of_explorer(explorer: AttentionExplorer) -> Filling:
     """The heads of the kind, item and step that it shows, looked at as its map was told."""
     options = explorer._options
@@ -261,6 +280,7 @@ def of_explorer(explorer: AttentionExplorer) -> Filling:
         mask=None if own_mask else options.mask,
         causal=options.causal,
         query_offset=options.query_offset,
+        positions=options.positions,
         padding=options.padding,
         own_padding=explorer._drawn.own_padding,
         exclude_keys=options.exclude_keys,

@@ -65,6 +65,8 @@ def as_source(
 def _from_array(given: Any, axes: str | None) -> StackSource:
     array = as_numbers(given)[0] if isinstance(given, (list, tuple)) else given
     shape = shape_of(array)
+    if len(shape) > 2 and 0 in shape:
+        raise ShapeError(f"source: got shape {shape}; there is no head, query or key in it")
     if axes is not None:
         return _with_axes(array, shape, axes)
     if len(shape) == 3:

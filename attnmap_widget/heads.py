@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Sequence
 from functools import partial
@@ -16,7 +15,7 @@ from .filling import Filling, Look, of_explorer, of_source
 from .given import as_source
 from .measuring import COLUMNS
 from .options import refuse_unknown
-from .passes import Cancelled, Pass, Progress, Turns
+from .passes import Cancelled, Pass, Progress, Turns, in_loop
 from .sources import FunctionSource
 from .summary import HeadSummary
 
@@ -27,9 +26,11 @@ _AT_ONCE = 0.4
 """Seconds in which heads are read before the constructor returns; the rest follow beside it."""
 _ON_A_CHANGE = 0.05
 """The same before an explorer goes on to another kind, item or source."""
-_TINT = "YlOrBr"
 _LINKED = ("layer", "head")
 _FIXED = ("kind", "batch", "step", "_used")
+_LOOK = ("mask", "causal", "query_offset", "positions", "padding", "exclude_keys")
+"""Options of the explorer's map that the heads are looked at with."""
+
 Head = tuple[int, int]
 """(layer, head)."""
 
@@ -117,7 +118,7 @@ class HeadGrid(anywidget.AnyWidget):
         **options: Any,
     ) -> None:
         refuse_unknown(options, _OPTIONS)
-        self._caption = str(options.pop("title", ""))
+        self._caption = str(options.pop("title", None) or "")
         self._own_layout = "layout" not in options
         if hasattr(source, "layer_selector"):
             given = tokens, queries, axes, layers, heads, kind, step
@@ -139,7 +140,7 @@ class HeadGrid(anywidget.AnyWidget):
             {"name": name, "title": column.title, "unit": column.unit, "text": column.definition}
             for name, column in COLUMNS.items()
         ]
-        self._tint = schemes.find(_TINT).ramp.tobytes()
+        self._tint = schemes.find("YlOrBr").ramp.tobytes()
         self._read_at_once(_AT_ONCE)
         self.title = head_captions.title(self._caption, self._filling)
         self._tell()
@@ -148,6 +149,7 @@ class HeadGrid(anywidget.AnyWidget):
         if self._explorer is not None:
             self._explorer.observe(self._follow, names=_LINKED)
             self._explorer.observe(self._again, names=_FIXED)
+            self._explorer.map.observe(self._told, names=_LOOK)
             self._follow()
         self._read_on()
 
@@ -219,8 +221,10 @@ class HeadGrid(anywidget.AnyWidget):
 
     def set_state(self, sync_data: dict[str, Any]) -> None:
         """Take a message from the browser, which may speak of heads that are gone by now."""
+        if "_filling" not in self.__dict__:
+            return
         place = sync_data.get("selection")
-        known = place is None or (isinstance(place, list) and tuple(place) in self._need().places)
+        known = place is None or place in map(list, self._filling.places)
         fitting = {name: it for name, it in sync_data.items() if name != "selection" or known}
         self._from_browser = True
         try:
@@ -239,17 +243,22 @@ class HeadGrid(anywidget.AnyWidget):
         finally:
             self._following = False
 
+    def _told(self, change: Any) -> None:
+        """The map was told something else; a mask that the model used comes with each head."""
+        if change["name"] != "mask" or not self._filling.look.own_mask:
+            self._again()
+
     def _again(self, change: Any = None) -> None:
-        """The explorer shows another kind, item, step or source: so does the grid."""
-        explorer, before = self._explorer, self._filling
-        assert explorer is not None
-        now = (explorer.kind, explorer.batch, explorer.step)
-        same = explorer._source is before.source
-        if same and now == (before.kind, before.batch, before.step):
+        """The explorer shows another kind, item, step or source, or looks at it otherwise."""
+        explorer = self._explorer
+        if explorer is None or explorer.comm is None:
+            return
+        now = of_explorer(explorer)
+        if now.same_as(self._filling):
             return
         self._stop()
         with self.hold_sync():
-            self._filling = of_explorer(explorer)
+            self._filling = now
             self._cancelled = False
             self._read_at_once(_ON_A_CHANGE)
             self.title, self.status = head_captions.title(self._caption, self._filling), ""
@@ -265,7 +274,7 @@ class HeadGrid(anywidget.AnyWidget):
         """In a script everything; in a notebook what a moment is enough for."""
         until = time.monotonic() + seconds
         with self._filling.in_one_thread():
-            while (_loop() is None or time.monotonic() < until) and self._filling.read_next():
+            while (not in_loop() or time.monotonic() < until) and self._filling.read_next():
                 pass
 
     def _read_on(self) -> None:
@@ -323,8 +332,7 @@ class HeadGrid(anywidget.AnyWidget):
         """Bring the traits that follow from what was read up to date."""
         filling = self._filling
         read, all_ = filling.done, len(filling.heads)
-        self._rows = [list(row) for row in filling.rows]
-        self._named = filling.source.named_layers
+        self._rows, self._named = list(map(list, filling.rows)), filling.source.named_layers
         negative = bool((filling.sheet.ranges[:, 0] < 0).any())
         scheme = self._scheme
         if negative and not scheme.diverging:
@@ -361,8 +369,8 @@ class HeadGrid(anywidget.AnyWidget):
         if "_filling" not in self.__dict__:
             return "HeadGrid(closed)"
         filling = self._filling
-        layers = [layer for layer, _ in filling.rows]
-        said = f"layers {layers}, " if filling.source.named_layers else ""
+        layers = f"layers {[layer for layer, _ in filling.rows]}, "
+        said = layers if filling.source.named_layers else ""
         left = "" if filling.done == len(filling.heads) else f", {filling.done} read"
         return f"HeadGrid({said}{len(filling.heads)} heads{left})"
 
@@ -378,6 +386,7 @@ class HeadGrid(anywidget.AnyWidget):
         if self._explorer is not None and self.comm is not None:
             self._explorer.unobserve(self._follow, names=_LINKED)
             self._explorer.unobserve(self._again, names=_FIXED)
+            self._explorer.map.unobserve(self._told, names=_LOOK)
         if self.comm is not None and self._own_layout:
             self.layout.close()
         super().close()
@@ -389,10 +398,3 @@ _OPTIONS = {
     *("selection", "range", "sort_by", "tint_by", "title", "class_name", "scheme"),
     *("layout", "tooltip", "tabbable"),
 }
-
-
-def _loop() -> asyncio.AbstractEventLoop | None:
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import operator
 from typing import Any
 
 import anywidget
@@ -11,6 +12,7 @@ import traitlets as t
 from numpy.typing import NDArray
 
 from . import assets, labels, overlay, pictures
+from .errors import ShapeError
 from .files import pixels, xml
 from .grids import LongGrid
 from .map import AttentionMap
@@ -85,8 +87,9 @@ class ImageAttention(anywidget.AnyWidget):
                 f"source: got {type(source).__name__}, expected an AttentionMap or an explorer"
             )
         self._explorer = None if source is self._map else source
-        own = getattr(self._explorer, "patches", None)
-        self._patches = own if patches is None else as_patches(patches)
+        self._patches = None if patches is None else as_patches(patches)
+        self._item = self._item_shown()
+        self._own_layout = "layout" not in options
         self._waiting = False
         self._names: list[tuple[Any, list[str]]] = []
         placing = self._place()
@@ -102,11 +105,12 @@ class ImageAttention(anywidget.AnyWidget):
     def query(self) -> int:
         """The query whose row is shown; assigning pins that row's largest weight in the map."""
         cell = self._map.hover or self._map.selection
-        return self._place().default_query if cell is None else cell[0]
+        return self._placed().default_query if cell is None else cell[0]
 
     @query.setter
     def query(self, query: int) -> None:
         grid = self._map._checked.grid
+        query = operator.index(query)
         if not 0 <= query < grid.shape[0]:
             raise ValueError(f"query: {query} does not exist; there are 0 to {grid.shape[0] - 1}")
         keys, _ = grid.largest_keys(query, 1)
@@ -115,21 +119,44 @@ class ImageAttention(anywidget.AnyWidget):
     @property
     def on_picture(self) -> NDArray[np.float32]:
         """(frames, rows, columns) float32: the weights of `query`, NaN where there is none."""
-        placing = self._place()
+        placing = self._placed()
         weights, _ = self._read(self.query)
         return placing.over(weights, np.nan).reshape(placing.frames, placing.rows, placing.columns)
 
     # -- following the map ----------------------------------------------------------------------
 
+    def _item_shown(self) -> int | None:
+        """Which picture of a batch the explorer looks at, where several are told apart."""
+        if self._explorer is None:
+            return None
+        window = self._explorer.window
+        return int(self._explorer.batch) // (1 if window is None else window[0].count)
+
     def _place(self) -> Placing:
-        """Where the keys of the map lie now; ShapeError if it has other keys than the patches."""
+        """Where the keys of the map lie now; ShapeError if that is not on this picture."""
         checked = self._map._checked
-        if self._patches is None:
+        item = self._item_shown()
+        if item != self._item:
+            raise ShapeError(
+                f"image: this is the picture of item {self._item}, the explorer shows item {item}; "
+                "ImageAttention(explorer, its picture) makes one for that"
+            )
+        patches = self._patches
+        if patches is None:
+            patches = getattr(self._explorer, "patches", None)
+        if patches is None:
             window = getattr(self._explorer, "window", None)
             if window is None:
                 raise TypeError("patches: say where they are: Patches(rows, columns, prefix=…)")
             return Placing.of_window(*window)
-        return Placing.of(self._patches, checked.shape, square=checked.queries is None)
+        return Placing.of(patches, checked.shape, square=checked.queries is None)
+
+    def _placed(self) -> Placing:
+        """As of the map's last change: a head that could not be read has moved nothing."""
+        if self.error:
+            raise ShapeError(self.error)
+        placing: Placing = self._placing
+        return placing
 
     def _now(self, placing: Placing) -> dict[str, Any]:
         """All that follows from the map."""
@@ -137,6 +164,7 @@ class ImageAttention(anywidget.AnyWidget):
         query, key = (placing.default_query, None) if cell is None else cell
         values, states = self._read(query)
         checked = self._map._checked
+        self._shades = checked.colors
         row = overlay.row_of(
             placing, (query, key), values, states, checked.colors,
             names=self._readable(checked.tokens), query_name=self._readable(checked.rows)[query],
@@ -162,13 +190,15 @@ class ImageAttention(anywidget.AnyWidget):
 
     def _moved(self, _: Any) -> None:
         """Another cell: at once, but for a long head, whose rows are read when hovers settle."""
-        if not isinstance(self._map._checked.grid, LongGrid):
-            self._changed(None)
+        if self.error:
             return
         try:
-            loop = asyncio.get_running_loop()
+            long = isinstance(self._map._checked.grid, LongGrid)
+            loop = asyncio.get_running_loop() if long else None
         except RuntimeError:
-            self._changed(None)
+            loop = None
+        if loop is None:
+            self._show(self._placing)
             return
         if not self._waiting:
             self._waiting = True
@@ -176,18 +206,25 @@ class ImageAttention(anywidget.AnyWidget):
 
     def _settled(self) -> None:
         self._waiting = False
-        if self.comm is not None and "_checked" in self._map.__dict__:
-            self._changed(None)
+        if self.comm is not None and "_checked" in self._map.__dict__ and not self.error:
+            self._show(self._placing)
 
     def _changed(self, _: Any) -> None:
         """Bring all to what the map is now; what cannot be drawn leaves the last good picture."""
         try:
             placing = self._place()
             pictures.check_sides(self._pictures[0], placing.rows, placing.columns)
-            now = self._now(placing)
+            if placing.frames != len(self._pictures):
+                raise ShapeError(
+                    f"image: {placing.frames} frames of patches, {len(self._pictures)} pictures"
+                )
         except (TypeError, ValueError) as failure:
             self.error = str(failure)
             return
+        self._show(placing)
+
+    def _show(self, placing: Placing) -> None:
+        now = self._now(placing)
         with self.hold_sync():
             for name, value in now.items():
                 self.set_trait(name, value)
@@ -209,10 +246,11 @@ class ImageAttention(anywidget.AnyWidget):
 
     @t.observe("hover")
     def _hovered(self, change: Any) -> None:
-        if self.error:  # what is shown is no row of the map as it is now
-            return
         key = change["new"]
-        self._map.hover = None if key is None else (self.query, key)
+        if key is None:
+            self._map.hover = None
+        elif not self.error:  # else what is shown is no row of the map as it is now
+            self._map.hover = (self.query, key)
 
     @t.observe("_picked")
     def _pick(self, change: Any) -> None:
@@ -223,7 +261,7 @@ class ImageAttention(anywidget.AnyWidget):
             return
         if not picked:
             self._map.hover = self._map.selection = None
-        elif self._place().square:
+        elif self._placed().square:
             self._map.hover = None
             self.query = picked[0]
 
@@ -231,9 +269,9 @@ class ImageAttention(anywidget.AnyWidget):
         """Take a message from the browser, which may speak of a map that is gone by now."""
         if "_checked" not in self._map.__dict__:
             return
-        keys = self._map._checked.shape[1]
+        keys = range(self._map._checked.shape[1])
         spoken = [sync_data.get("hover"), *(sync_data.get("_picked") or [])]
-        if all(key is None or 0 <= key < keys for key in spoken):
+        if all(key is None or key in keys for key in spoken):
             super().set_state(sync_data)
 
     def _get_embed_state(self, drop_defaults: bool = False) -> Any:
@@ -247,7 +285,7 @@ class ImageAttention(anywidget.AnyWidget):
         drawn = [
             overlay.blend(picture, colors, self.opacity, smooth=self.smooth)
             for picture, colors in zip(
-                self._pictures, overlay.colors_of(self._row, self._map._checked.colors), strict=True
+                self._pictures, overlay.colors_of(self._row, self._shades), strict=True
             )
         ]
         return pixels.png(np.concatenate(drawn, axis=1), photo=True)
@@ -258,7 +296,7 @@ class ImageAttention(anywidget.AnyWidget):
         return f"{name + ': ' if name else ''}attention of {self._row.name} ({self._row.query})"
 
     def __repr__(self) -> str:
-        return f"ImageAttention({self._summary})" if "_map" in self.__dict__ else "closed"
+        return f"ImageAttention({'closed' if self.comm is None else self._summary})"
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
         """Beside the live view the picture as it is now, and a line of text."""
@@ -273,7 +311,8 @@ class ImageAttention(anywidget.AnyWidget):
         if self.comm is not None:
             self._map.unobserve(self._moved, names=["hover", "selection"])
             self._map.unobserve(self._changed, names=list(_MAP_TRAITS))
-            self.layout.close()
+            if self._own_layout:
+                self.layout.close()
         super().close()
         self._pictures = []
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from .colors import Colors
 from .files import paint
 from .patches import Patches
-from .states import State, counted
+from .states import State, counted, leaks
 from .windows import Windows
 
 _LISTED = 8
@@ -141,8 +141,11 @@ def row_of(
         size = np.nan_to_num(np.abs(values[beside]), nan=-1.0)
         listed = np.sort(beside[np.argsort(-size, kind="stable")[:_LISTED]])
     rest = np.setdiff1d(beside, listed)
+    # As the map reads a cell: where nobody may look there is no weight, unless one leaks.
+    read = counted(states) | leaks(values, states) | (states == State.PADDING)
+    said = np.where(read, values, np.nan)
     others = tuple(
-        (names[one], one, None if np.isnan(values[one]) else float(values[one]))
+        (names[one], one, None if np.isnan(said[one]) else float(said[one]))
         for one in listed.tolist()
     )
     whole = values[None, :]
@@ -164,7 +167,7 @@ def row_of(
 
 def colors_of(row: Row, colors: Colors) -> NDArray[np.uint8]:
     """(frames, rows, columns, 4): each patch's colour on a light page, alpha 0 without a weight."""
-    there = counted(row.states) & ~np.isnan(row.weights)
+    there = (counted(row.states) & ~np.isnan(row.weights)) | leaks(row.weights, row.states)
     found = np.zeros((len(row.weights), 4), dtype=np.uint8)
     found[:, :3] = paint.palette(colors, dark=False)[row.positions]
     found[:, 3] = 255 * there
@@ -183,24 +186,26 @@ def blend(
         return picture
     height, width = picture.shape[:2]
     grey = (picture @ np.array([0.2126, 0.7152, 0.0722]))[..., None]
-    over = _smoothed(colors, height, width) if smooth else _blocks(colors, height, width)
-    share = opacity * over[..., 3:] / 255
-    mixed = grey * (1 - share) + over[..., :3] * share
+    # By their share first: a patch without colour must not tint its neighbours where it is smooth.
+    inks = colors.astype(np.float64)
+    inks[..., :3] *= inks[..., 3:] / 255
+    over = _smoothed(inks, height, width) if smooth else _blocks(inks, height, width)
+    mixed = grey * (1 - opacity * over[..., 3:] / 255) + opacity * over[..., :3]
     drawn: NDArray[np.uint8] = np.rint(mixed).astype(np.uint8)
     return drawn
 
 
-def _blocks(colors: NDArray[np.uint8], height: int, width: int) -> NDArray[np.float64]:
+def _blocks(colors: NDArray[np.float64], height: int, width: int) -> NDArray[np.float64]:
     rows = (np.arange(height) + 0.5) / height * colors.shape[0]
     columns = (np.arange(width) + 0.5) / width * colors.shape[1]
     block = rows.astype(int)[:, None], columns.astype(int)[None, :]
-    made: NDArray[np.float64] = colors[block].astype(np.float64)
+    made: NDArray[np.float64] = colors[block]
     return made
 
 
-def _smoothed(colors: NDArray[np.uint8], height: int, width: int) -> NDArray[np.float64]:
+def _smoothed(colors: NDArray[np.float64], height: int, width: int) -> NDArray[np.float64]:
     """Bilinear between the middles of patches; the outer halves keep their patch's colour."""
-    made = colors.astype(np.float64)
+    made = colors
     for axis, pixels in ((0, height), (1, width)):
         many = colors.shape[axis]
         at = np.clip((np.arange(pixels) + 0.5) / pixels * many - 0.5, 0, many - 1)

@@ -108,3 +108,12 @@ class Turns:
             if now >= until:
                 self._loop.call_later(_BETWEEN_TURNS, self._take)
                 return
+
+
+def in_loop() -> bool:
+    """Whether an event loop runs, as in a notebook; in a script none does."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True

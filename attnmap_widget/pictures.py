@@ -61,6 +61,11 @@ def check_sides(picture: Picture, rows: int, columns: int) -> None:
 
 def _one(given: Any) -> Picture:
     if hasattr(given, "convert") and hasattr(given, "getbands"):  # PIL
+        if given.mode[0] in "IF":  # PIL would cut these to 0 … 255
+            raise TypeError(
+                f"image: a PIL picture of mode {given.mode!r}, whose pixels may be beyond 255; "
+                "give numpy floats 0 to 1"
+            )
         given = np.asarray(given.convert("RGB"))
     channels_first = hasattr(given, "detach")  # torch
     if channels_first:

@@ -32,7 +32,11 @@ def by_ids(word_ids: Iterable[int | None]) -> Groups:
 def by_offsets(offsets: Iterable[Sequence[int]], text: str) -> Groups:
     """Pieces that touch in `text` within a word; ValueError for offsets that do not fit it."""
     spans = []
-    for index, (start, end) in enumerate(offsets):
+    for index, pair in enumerate(offsets):
+        try:
+            start, end = pair
+        except (TypeError, ValueError):
+            raise TypeError(f"offsets: piece {index} has {pair!r}, expected (start, end)") from None
         if not 0 <= start <= end <= len(text):
             raise ValueError(
                 f"offsets: piece {index} is at ({start}, {end}), the text has {len(text)} "

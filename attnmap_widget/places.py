@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .axes import Axes
 from .errors import ShapeError
 from .tokens import Token, accept_tokens
 from .weights import BoolGrid, accept_bool
@@ -117,6 +118,28 @@ class Places:
         band, keys = earlier
         before = keys + 1 < self.positions(rows)[band]
         return band[before], keys[before] + 1
+
+
+def offsets(at: Axes, shape: tuple[int, int], padding: Any = None) -> dict[str, Any]:
+    """What `Places.of` has to know of positions that a map was given.
+
+    Rows and keys that follow one another begin at an offset, whatever padding is said to stand at.
+    Where some are left out between, what came just before is not in the map: no positions.
+    """
+    real_keys, real_rows = _real(padding, shape, 0 if at.queries is at.keys else None)
+    sides = ((at.queries, real_rows), (at.keys, real_keys))
+    (query_offset, rows_run), (key_offset, keys_run) = (_offset(*side) for side in sides)
+    runs = rows_run and keys_run
+    return {"query_offset": query_offset, "key_offset": key_offset, "cross": not runs}
+
+
+def _offset(positions: Indices | None, real: BoolGrid) -> tuple[int, bool]:
+    """Where index 0 stands, and whether all that are no padding follow one another from there."""
+    indices = np.flatnonzero(real)
+    if positions is None or not len(indices):
+        return 0, True
+    found = positions[indices] - indices
+    return int(found[0]), bool((found == found[0]).all())
 
 
 def _real(given: Any, shape: tuple[int, int], shift: int | None) -> tuple[BoolGrid, BoolGrid]:

@@ -166,6 +166,8 @@ def _evaluating(model: torch.nn.Module) -> Iterator[None]:
 
 def _encode(model: torch.nn.Module, text: str, tokenizer: Any) -> Encoded:
     encoded = tokenizer(text, return_tensors="pt")
+    if not len(encoded["input_ids"][0]):
+        raise ValueError("explore: the tokenizer makes no tokens of this text; give it some words")
     device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
     return Encoded(encoded, device)
 

@@ -148,6 +148,8 @@ def _layers(given: Sequence[Any]) -> list[Any]:
                 f"source: layer {index} has shape {shape}, expected (batch, heads, queries, keys)"
                 + ("; a single grid: AttentionMap(tokens, weights) draws it" if len(given) else "")
             )
+        if 0 in shape:
+            raise ShapeError(f"source: layer {index} has shape {shape}; nothing is in it")
         layers.append(layer)
     return layers
 

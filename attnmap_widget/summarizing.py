@@ -8,14 +8,12 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from . import captions
+from . import axes, captions
 from .combined import layers_of
 from .errors import ShapeError
 from .measuring import Measuring, bands, measure
 from .passes import Progress
-from .places import Places
+from .places import Places, offsets
 from .sources import CaptureSource, Choice, Extraction
 from .states import forbidden_cells
 from .steps import padding_of, rows_of
@@ -25,6 +23,7 @@ from .weights import BoolGrid, shape_of
 if TYPE_CHECKING:
     from .capturing import Capture
     from .explorer import AttentionExplorer
+    from .filling import Look
     from .options import Options
 
 _BETWEEN_REPORTS = 0.2
@@ -120,7 +119,6 @@ def of_explorer(
             progress=progress,
         )
     padding = _padding(options) if padding is None else padding
-    told = options.causal or options.query_offset > 0
     heads = [
         choice._replace(layer=layer, head=head)
         for layer in layers_of(source, choice.kind)
@@ -135,7 +133,7 @@ def of_explorer(
             mask=_mask(options, shape_of(seen.weights)),
             padding=padding,
             delimiters=delimiters,
-            **where_it_stands(here, seen, options.query_offset if told else None, queries),
+            **where_it_stands(here, seen, options, padding, own_rows=queries is not None),
         )
         tell(1)
         rows.append({"layer": here.layer, "head": here.head, **numbers})
@@ -149,18 +147,32 @@ def tokens_of(explorer: AttentionExplorer) -> tuple[Any, Any]:
 
 
 def where_it_stands(
-    choice: Choice, seen: Extraction, told: int | None, queries: Any
+    choice: Choice, seen: Extraction, options: Options | Look, padding: Any, *, own_rows: bool
 ) -> dict[str, Any]:
-    """What `measure` has to know of positions, where no capture says it.
-
-    `told`: the position of row 0, as the map was told.
-    """
-    if seen.at is not None and told is None:
+    """What `measure` has to know of positions, where no capture says it."""
+    told = options.causal or options.query_offset > 0
+    if seen.at is not None and not told:
         at = seen.at
         offset = None if choice.crossing else at.rows.start
         return {"query_offset": offset, "key_offset": at.keys.start, "cross": choice.crossing}
-    # Rows with tokens of their own are of another sequence, unless it is said where.
-    return {"query_offset": told, "cross": told is None and queries is not None}
+    keys, rows = options.positions or (None, None)
+    told = told or rows is not None
+    if keys is None and not told:
+        # Rows with tokens of their own are of another sequence, unless it is said where.
+        return {"query_offset": None, "cross": own_rows}
+    queries, count = shape_of(seen.weights)
+    found = offsets(placed(options, (queries, count)), (queries, count), padding)
+    return {**found, "cross": found["cross"] or (own_rows and not told)}
+
+
+def placed(options: Options | Look, shape: tuple[int, ...]) -> axes.Axes:
+    """Where rows and columns stand; ShapeError if it was said of another number of them."""
+    for name, given, count in zip(
+        ("keys", "queries"), options.positions or (), shape[::-1], strict=False
+    ):
+        if given is not None and len(given) != count:
+            raise ShapeError(f"positions: the map has {len(given)} of {name}, a head has {count}")
+    return axes.resolve(options.positions, options.query_offset, shape[0])
 
 
 def _padding(options: Options) -> Any:
@@ -173,13 +185,13 @@ def _mask(options: Options, shape: tuple[int, ...]) -> BoolGrid | None:
     """Where the map's options let a query look."""
     if options.mask is not None and options.mask.shape != shape:
         raise ShapeError(f"mask: got shape {options.mask.shape}, a head has {shape}")
-    keys, queries = options.positions or (None, None)
+    at = placed(options, shape) if options.causal else axes.PLAIN
     forbidden = forbidden_cells(
         shape,
         mask=options.mask,
         causal=options.causal,
-        query_positions=options.query_offset + np.arange(shape[0]) if queries is None else queries,
-        key_positions=keys,
+        query_positions=at.queries,
+        key_positions=at.keys,
     )
     return None if forbidden is None else ~forbidden
 

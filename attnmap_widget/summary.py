@@ -52,8 +52,8 @@ class HeadSummary:
             if column.shape != (count,):
                 raise ValueError(f"{name}: got shape {column.shape}, for {count} layers")
 
-    @classmethod
-    def from_rows(cls, rows: Iterable[Mapping[str, Any]]) -> HeadSummary:
+    @staticmethod
+    def from_rows(rows: Iterable[Mapping[str, Any]]) -> HeadSummary:
         """A summary of rows such as iteration gives: "layer", "head" and the same columns in each.
 
         ValueError for a column that is not one of `COLUMNS` or that only some of the rows have.
@@ -64,7 +64,10 @@ class HeadSummary:
             if set(row) != {*_KEYS, *names}:
                 raise ValueError(f"row {index} has {', '.join(row)}; row 0 has {', '.join(names)}")
         values = {name: [row[name] for row in listed] for name in names}
-        return cls([row["layer"] for row in listed], [row["head"] for row in listed], values)
+        # Of means over texts, too, rows have the numbers alone and no spread.
+        return HeadSummary(
+            [row["layer"] for row in listed], [row["head"] for row in listed], values
+        )
 
     @property
     def columns(self) -> dict[str, Column]:
@@ -91,6 +94,8 @@ class HeadSummary:
 
     def top(self, column: str, count: int = 5) -> list[HeadValue]:
         """The heads with the largest numbers in a column, in falling order; those without: none."""
+        if count < 0:
+            raise ValueError(f"top: got {count}, expected a number of heads")
         values = self[column]
         order = self._falling(column)[:count]
         return [

@@ -73,7 +73,7 @@ class Tile:
         A first look shows a query that was read for others that were not: it may lie below its bin.
         """
         (rows, columns), (q0, _, k0, _) = self.bin, self.window
-        queries, keys = np.divmod(at, self.size[1])
+        queries, keys = np.divmod(at.astype(np.int64), self.size[1])
         queries -= q0 + np.arange(at.shape[0])[:, None] * rows
         keys -= k0 + np.arange(at.shape[1]) * columns
         offsets = queries * columns + keys

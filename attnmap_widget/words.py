@@ -181,6 +181,8 @@ def gather(
     rows = tokens if queries is None else queries
     shape = (len(rows), len(tokens))
     row_groups = key_groups if query_groups is None else query_groups
+    if 0 in shape:
+        raise ShapeError(f"{'tokens' if not tokens else 'queries'}: an empty list; a map has some")
     numbers, missing = as_numbers(weights)
     if numbers.shape[-2:] != shape:
         raise ShapeError(
@@ -255,7 +257,14 @@ def every_index(name: str, given: Iterable[Iterable[int]] | None, count: int) ->
     """Groups in which each index below `count` is once; None: each index its own."""
     if given is None:
         return [[index] for index in range(count)]
-    groups = [[existing(name, index, count) for index in group] for group in given]
+    try:
+        groups = [[existing(name, index, count) for index in group] for group in map(list, given)]
+    except TypeError as failure:
+        if name in str(failure):
+            raise
+        raise TypeError(
+            f"{name}: got {given!r}, expected lists of indices, such as [[0], [1, 2]]"
+        ) from None
     seen: set[int] = set()
     for number, group in enumerate(groups):
         if not group:
@@ -274,6 +283,8 @@ def every_index(name: str, given: Iterable[Iterable[int]] | None, count: int) ->
 
 
 def _left(name: str, given: Iterable[int], count: int) -> Groups:
+    if not hasattr(given, "__iter__"):
+        raise TypeError(f"{name}: got {given!r}, expected a list of indices")
     gone = {existing(name, index, count) for index in given}
     if len(gone) == count:
         raise ValueError(f"{name}: all {count} are left out; a map needs at least one")

@@ -32,7 +32,7 @@ main:has(.maps){max-width:110em}
 h1{position:absolute;width:1px;height:1px;margin:0;overflow:hidden;clip-path:inset(50%)}
 .menus{display:flex;flex-wrap:wrap;gap:.4em 1.4em;margin:0 0 .8em}
 .menus select{font:inherit;min-width:4em;margin-left:.2em}
-.note{margin:1.4em 0 0;color:var(--muted);font-size:.9em}"""
+.note{margin:1.4em 0 0;color:var(--muted);font-size:.9em;overflow-wrap:anywhere}"""
 # The page holds all it needs: whatever a token may contain, nothing is ever asked of a network.
 _POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:"
 

@@ -122,7 +122,7 @@ function createSide(container: HTMLElement, kind: "row" | "column", measure: Mea
 /** Cut in the middle, so that both ends stay readable. Never inside a character. */
 export function elide(text: string, room: number, measure: Measure): string {
 	if (measure(text) <= room) return text;
-	const characters = Array.from(text);
+	const characters = Array.from(new Intl.Segmenter().segment(text), ({ segment }) => segment);
 	const cut = (kept: number) => {
 		const head = Math.ceil(kept / 2);
 		return `${characters.slice(0, head).join("")}…${characters.slice(characters.length - (kept - head)).join("")}`;

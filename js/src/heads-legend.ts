@@ -23,8 +23,9 @@ export function drawHeadsLegend(into: HTMLElement, given: Explained): void {
 	const ends = atlas.range
 		? [atlas.range[0], (atlas.range[0] + atlas.range[1]) / 2, atlas.range[1]].map(formatTick)
 		: own;
-	const parts = scale(atlas.range ? "weight" : "weight, each head by its own range", palette, ends);
-	if (bars !== null) parts.push(...scale(bars.words, bars.palette, [bars.low, bars.high]));
+	const words = atlas.range ? "weight" : "weight, each head by its own range";
+	const parts = [scale(words, palette, ends)];
+	if (bars !== null) parts.push(scale(bars.words, bars.palette, [bars.low, bars.high]));
 	const states = [...stateWords(ATTENTION)].filter(([state]) => atlas.states.has(state));
 	const entries = states.map(([state, words]) => {
 		const swatch = element("span", "legend-swatch", { "aria-hidden": "true" });
@@ -40,13 +41,13 @@ export function drawHeadsLegend(into: HTMLElement, given: Explained): void {
 	into.replaceChildren(...parts);
 }
 
-function scale(words: string, palette: Palette, ends: readonly string[]): HTMLElement[] {
+function scale(words: string, palette: Palette, ends: readonly string[]): HTMLElement {
 	const ticks = ends.map((text) => element("span", "legend-tick", {}, [text]));
-	return [
+	return element("div", "legend-part", {}, [
 		element("div", "legend-title", {}, [words]),
 		element("div", "legend-scale", {}, [
 			ramp(palette, true),
 			element("div", "legend-ticks", {}, ticks),
 		]),
-	];
+	]);
 }

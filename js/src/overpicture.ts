@@ -18,8 +18,15 @@ import { ramp, ticks } from "./legend";
 import { listen, reactTo } from "./listen";
 import { bytesOf, type WireColors } from "./model";
 import { count, formatWeight } from "./numbers";
-import { nameOfPatch, patchAt, patchUnder, placeOf, sentenceOf, spotOf } from "./patchgrid";
-import { flatsOf } from "./patterns";
+import {
+	bareWords,
+	nameOfPatch,
+	patchAt,
+	patchUnder,
+	placeOf,
+	sentenceOf,
+	spotOf,
+} from "./patchgrid";
 import { listenToPointer } from "./pointer";
 import { type Piece, write } from "./readout";
 import { detectTheme, watchTheme, wearTheme } from "./theme";
@@ -27,6 +34,9 @@ import { element, enter, line } from "./view";
 
 const HINT = "hover a patch to read it";
 const PICK = "; a click makes it the query, Escape lets go";
+
+/** Of every state a pixel that is not seen: what is no weight lets the picture through. */
+const CLEAR = new Array<number>(7).fill(0x00ffffff);
 
 export function createImage(host: HTMLElement, model: ImageModel, signal: AbortSignal): void {
 	if (signal.aborted) return;
@@ -174,14 +184,14 @@ export function createImage(host: HTMLElement, model: ImageModel, signal: AbortS
 		const into = new Int32Array(row.weights.length);
 		const shape: [number, number] = [placing.frames * rows, columns];
 		const maxima = new Float32Array(shape[0]).fill(row.top);
-		colorize({ ...row, shape }, colors, palette, flatsOf(theme.dark), into, maxima);
+		colorize({ ...row, shape }, colors, palette, CLEAR, into, maxima);
 		for (const [number, { overlay }] of frames.entries()) {
 			const image = new ImageData(columns, rows);
 			const size = rows * columns;
 			new Int32Array(image.data.buffer).set(into.subarray(number * size, (number + 1) * size));
 			overlay.getContext("2d")?.putImageData(image, 0, 0);
 		}
-		drawLegend(view.legend, colors, palette);
+		drawLegend(view.legend, colors, palette, bareWords(placing, row));
 		drawBeside(view.beside, row);
 		schedule();
 	}
@@ -286,14 +296,20 @@ function describe(view: ImageView, placing: Placing, row: Row, patch: number | n
 	grid.setAttribute("aria-activedescendant", cell.id);
 }
 
-function drawLegend(into: HTMLElement, colors: WireColors, palette: Int32Array): void {
+function drawLegend(
+	into: HTMLElement,
+	colors: WireColors,
+	palette: Int32Array,
+	bare: readonly string[],
+): void {
+	const notes = bare.length > 0 ? [...colors.notes, `no colour: ${bare.join(", ")}`] : colors.notes;
 	into.replaceChildren(
 		element("div", "legend-title", {}, [
 			colors.scale === "log" ? "weight (log scale)" : "weight, as in the map",
 		]),
 		ramp(palette, true),
 		element("div", "image-ticks", {}, ticks(colors)),
-		...colors.notes.map((text) => element("p", "legend-note", {}, [text])),
+		...notes.map((text) => element("p", "legend-note", {}, [text])),
 		element("p", "smooth-note", {}, ["smoothed between patches; one weight a patch"]),
 	);
 }

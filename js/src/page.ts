@@ -198,6 +198,9 @@ export function link(models: readonly PageModel[]): void {
 				for (const other of models) other.set(name, one.get(name));
 			});
 		}
+		// What was pinned or zoomed to before the page was saved may be so in one of them only.
+		const first = models.map((model) => model.get(name)).find((value) => value !== null);
+		if (first !== undefined) for (const model of models) model.set(name, first);
 	}
 }
 

@@ -2,9 +2,11 @@
 
 import { clamp } from "./geometry";
 import type { Placing, Row } from "./imagemodel";
+import { State } from "./model";
 import { formatWeight } from "./numbers";
 import type { Piece } from "./readout";
-import { ATTENTION, stateWords } from "./words";
+import { isLeak } from "./tile";
+import { ATTENTION, leakWords, stateWords } from "./words";
 
 type Grid = Pick<Placing, "frames" | "rows" | "columns">;
 
@@ -42,7 +44,28 @@ export function nameOfPatch(grid: Grid, patch: number): string {
 /** What a patch is when it is no plain weight. */
 export function wordsOfPatch(placing: Placing, row: Row, patch: number): string | null {
 	if ((placing.keys[patch] ?? -1) < 0) return "outside this window";
-	return stateWords(ATTENTION).get(row.states?.[patch] ?? 0) ?? null;
+	const state = row.states?.[patch] ?? State.weight;
+	if (isLeak(state, row.weights[patch] ?? 0)) return leakWords(ATTENTION);
+	return stateWords(ATTENTION).get(state) ?? null;
+}
+
+/** Why patches let the picture through, each reason once. */
+export function bareWords(placing: Placing, row: Row): string[] {
+	const found = new Set<string>();
+	for (let patch = 0; patch < placing.keys.length; patch++) {
+		const leak = isLeak(row.states?.[patch] ?? State.weight, row.weights[patch] ?? 0);
+		const words = leak ? null : wordsOfPatch(placing, row, patch);
+		if (words !== null) found.add(words);
+	}
+	return [...found];
+}
+
+/** As the map reads a cell: NaN where nobody may look, unless there is weight all the same. */
+function weightOfPatch(row: Row, patch: number): number {
+	const weight = row.weights[patch] ?? Number.NaN;
+	const state = row.states?.[patch] ?? State.weight;
+	const read = state <= State.zero || state === State.padding || isLeak(state, weight);
+	return read ? weight : Number.NaN;
 }
 
 /** "CLS (0) looks at r3c4 (57) 0.12 · 0.83 of its 1.00 on the picture" */
@@ -52,7 +75,7 @@ export function sentenceOf(placing: Placing, row: Row, patch: number | null): Pi
 		{ text: ` (${row.query})`, kind: "muted" },
 	];
 	if (patch !== null) {
-		const weight = row.weights[patch] ?? Number.NaN;
+		const weight = weightOfPatch(row, patch);
 		const words = wordsOfPatch(placing, row, patch);
 		const key = placing.keys[patch] ?? -1;
 		pieces.push({ text: Number.isNaN(weight) ? " → " : " looks at ", kind: "plain" });

@@ -44,6 +44,21 @@ test("colours are by one range for all, or by each head's own, and the caption s
 	expect(page.text(".attnmap-legend")).toContain("the head's largest");
 });
 
+test("in a narrow page each scale of the legend keeps its name beside it", async () => {
+	const page = await mount(stateOf(fiveHeads(), { tint_by: "entropy" }));
+	page.root.style.width = "330px";
+	await frames(2);
+	const titles = [...page.root.querySelectorAll<HTMLElement>(".attnmap-legend-title")];
+	expect(titles.map((title) => title.textContent)).toEqual(["weight", "bar: entropy (bits)"]);
+	for (const title of titles) {
+		const [one, scale] = [title, title.nextElementSibling as HTMLElement].map((it) =>
+			it.getBoundingClientRect(),
+		) as [DOMRect, DOMRect];
+		expect(Math.abs(one.top - scale.top)).toBeLessThan(10);
+		expect(scale.left).toBeGreaterThan(one.right);
+	}
+});
+
 test("shrunk, a head keeps its peak, and a state gives way to any weight", () => {
 	const small = {
 		rows: 3,

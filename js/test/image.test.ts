@@ -152,15 +152,29 @@ describe("drawing", () => {
 		const keys = ints([1, 2, 3, -1, 5, 6]);
 		const placing = { ...(await stateOf())._placing, keys };
 		const image = await mount({ _row: { ...base, weights, states }, _placing: placing });
-		expect(image.patch(0, 2)[3]).toBe(0);
+		expect([0, 1, 2].map((column) => image.patch(0, column)[3])).toEqual([255, 0, 0]);
+		expect(image.find(".attnmap-image-legend").textContent).toContain(
+			"no colour: cannot look, empty (no weight given), outside this window",
+		);
 		await image.point("pointermove", 0.5, 0.25);
-		expect(image.readout()).toContain("cannot look");
+		expect(image.readout()).toBe(
+			"CLS (0) → r0c1 (2) · cannot look · 0.85 of its 1.00 on the picture",
+		);
 		await image.point("pointermove", 0.9, 0.25);
 		expect(image.readout()).toContain("r0c2 (3) · empty (no weight given)");
 		await image.point("pointermove", 0.1, 0.75);
 		expect(image.readout()).toContain("r1c0");
 		expect(image.readout()).toContain("outside this window");
 		expect(image.model.state.hover).toBe(null);
+	});
+
+	test("a weight where nobody may look is read as the map reads it, and drawn", async () => {
+		const base = (await stateOf())._row;
+		const states = new DataView(Uint8Array.from([0, 3, 0, 0, 0, 0]).buffer);
+		const image = await mount({ _row: { ...base, states } });
+		expect(image.patch(0, 1)[3]).toBe(255);
+		await image.point("pointermove", 0.5, 0.25);
+		expect(image.readout()).toContain("looks at r0c1 (2) 0.10 · weight where it cannot look");
 	});
 
 	test("a scale by rows takes the row's largest, though it is not on the picture", async () => {

@@ -147,6 +147,9 @@ describe("long labels", () => {
 		expect(elide("abcdefghij", 5, measure)).toBe("ab…ij");
 		expect(elide("😀😁😂🤣😃😄", 4, measure)).toBe("😀😁…😄");
 		expect(elide("abc", 0, measure)).toBe("…");
+		const family = "👩‍👩‍👧";
+		const wide = (text: string) => [...new Intl.Segmenter().segment(text)].length;
+		expect(elide(`${family}e\u0301xye\u0301`, 4, wide)).toBe(`${family}e\u0301…e\u0301`);
 	});
 });
 

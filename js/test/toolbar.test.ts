@@ -98,6 +98,18 @@ describe("one viewport, several hands", () => {
 });
 
 describe("the small map", () => {
+	test("hides no word, however narrow a small map is", async () => {
+		const rows = softmaxRows(20, 30);
+		const map = await mount(stateOf(rows, { viewport: [2, 9, 3, 20] }), { width: 330 });
+		const small = map.find(".attnmap-minimap").getBoundingClientRect();
+		expect(small.width).toBeGreaterThan(10);
+		for (const words of map.all(".attnmap-readout, .attnmap-legend")) {
+			const box = words.getBoundingClientRect();
+			const apart = box.top >= small.bottom || box.right <= small.left;
+			expect(apart, words.className).toBe(true);
+		}
+	});
+
 	test("shows where the view is; dragging its frame pans", async () => {
 		const map = await zoomed([30, 60, 50, 100]);
 		const small = map.find(".attnmap-minimap");

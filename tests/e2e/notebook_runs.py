@@ -28,14 +28,17 @@ def run(path: Path) -> Any:
     ).execute()
     for cell in notebook.cells:
         cell.metadata.pop("execution", None)
-        cell["outputs"] = [_kept(output) for output in cell.get("outputs", [])]
+        cell["outputs"] = [kept for output in cell.get("outputs", []) if (kept := _kept(output))]
         if cell.cell_type != "code":
             del cell["outputs"]
     return notebook
 
 
 def _kept(output: Any) -> Any:
-    output.get("data", {}).pop(LIVE, None)
+    """None for a widget of others, such as a progress bar: without its kernel nothing is left."""
+    data = output.get("data", {})
+    if data.pop(LIVE, None) is not None and set(data) <= {"text/plain"}:
+        return None
     return output
 
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import ShownMap, Tab, open_tab
+from conftest import ShownMap, Tab, open_tab, wait_until
 from playwright.sync_api import Browser, ConsoleMessage, Page, Route, expect
 
-from attnmap_widget import AttentionExplorer, AttentionMap
+from attnmap_widget import AttentionExplorer, AttentionMap, compare
 
 REPOSITORY = Path(__file__).parents[2]
 AXE = REPOSITORY / "js" / "node_modules" / "axe-core" / "axe.min.js"
@@ -51,7 +51,7 @@ class Visit:
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
         self.page.on("console", self._note)
         self.page.goto(path.as_uri())
-        expect(self.page.locator("canvas.attnmap-cells")).to_be_visible()
+        expect(self.page.locator("canvas.attnmap-cells").first).to_be_visible()
 
     def _note(self, message: ConsoleMessage) -> None:
         if message.type == "error":
@@ -178,6 +178,17 @@ def test_axe_finds_nothing(visit: Any, explorer: AttentionExplorer, theme: str):
         opened.page.emulate_media(color_scheme="dark")
         expect(opened.page.locator('.attnmap[data-theme="dark"]')).to_be_visible()
         assert opened.violations() == []
+
+
+def test_a_comparison_is_pinned_in_all_three_and_fits_a_narrow_page(visit: Any):
+    tokens = ["a" * 70, "cat", "the", "mat", "."]
+    pair = compare(*((tokens, weights(*head), ["le", "chat", "dort"]) for head in ((0, 0), (1, 2))))
+    pair.b.selection = (2, 3)
+    opened = visit(pair)
+    expect(opened.page.locator(".attnmap-pin:visible")).to_have_count(3)
+    opened.page.set_viewport_size({"width": 320, "height": 800})
+    wait_until(lambda: opened.page.evaluate("document.documentElement.scrollWidth"), 320, "width")
+    assert (opened.requests, opened.errors) == ([], [])
 
 
 def test_tokens_are_text_and_nothing_else(visit: Any):

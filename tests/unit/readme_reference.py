@@ -11,7 +11,7 @@ import traitlets
 
 import attnmap_widget
 from attnmap_widget import aggregates, words
-from attnmap_widget.compare import Comparison
+from attnmap_widget.comparison import Comparison
 
 README = Path(__file__).parents[2] / "README.md"
 BEGIN, END = "<!-- reference -->", "<!-- /reference -->"

@@ -33,6 +33,13 @@ def test_mean_and_max_are_over_the_maps_that_have_a_weight_there(stack: np.ndarr
     assert reduce("mean", stack)[1:] == (used, len(stack))
 
 
+def test_one_map_alone_is_not_taken_for_a_list_of_rows() -> None:
+    for maps in (np.eye(3), np.ones((2, 4, 3, 3))):
+        for reduced in (mean_of, max_of):
+            with pytest.raises(ShapeError, match=r"map 0 has shape .*, expected \(queries, keys\)"):
+                reduced(maps)
+
+
 def test_maps_of_different_shapes_are_not_averaged() -> None:
     with pytest.raises(ShapeError, match=r"map 1 is \(3, 2\), map 0 is \(2, 3\)"):
         mean_of([np.ones((2, 3)), np.ones((3, 2))])

@@ -6,6 +6,8 @@ import ast
 from graphlib import TopologicalSorter
 from pathlib import Path
 
+import attnmap_widget
+
 PACKAGE = Path(__file__).parents[2] / "attnmap_widget"
 WIDGETS = {"anywidget", "ipywidgets", "traitlets"}
 
@@ -66,3 +68,9 @@ def test_what_captures_knows_torch_and_no_widget():
     tops = {one.partition(".")[0] for name in capturing for one in _reached(name)}
     assert "torch" in tops
     assert tops & WIDGETS == set()
+
+
+def test_no_module_has_a_public_name():
+    # Python puts a module that is imported into its package, in the place of what is there.
+    modules = {name.rpartition(".")[2] for name in FILES if name.count(".") == 1}
+    assert modules & {*attnmap_widget.__all__} == set()

@@ -161,6 +161,15 @@ def test_a_title_is_a_line_of_text(name: str, given: object) -> None:
     assert attention.query_title == "Token"
 
 
+@pytest.mark.parametrize(
+    "title", ["\u0645\u06cc\u200c\u0634\u0648\u062f", "\U0001f468\u200d\U0001f467"]
+)
+def test_a_title_may_have_what_joins_letters_and_emoji(title: str) -> None:
+    assert AttentionMap(KEYS, GRID, QUERIES, key_title=title).key_title == title
+    with pytest.raises(ValueError, match="say in one line"):
+        AttentionMap(KEYS, GRID, QUERIES, key_title="\u200d \u200c")
+
+
 def test_titles_are_text_in_every_file() -> None:
     attention = AttentionMap(KEYS, GRID, QUERIES, key_title="a<b> & $x$")
     assert "a&lt;b&gt; &amp; $x$" in attention.to_svg()

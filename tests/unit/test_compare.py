@@ -120,6 +120,35 @@ def test_padding_of_either_is_padding_and_no_valid_key_stays() -> None:
     assert {each.key for each in shown.largest(99)} == {0, 1, 2, 3}
 
 
+def test_the_difference_stands_where_both_stand_and_has_their_names() -> None:
+    options: dict[str, Any] = {"query_title": "Token", "key_title": "Expert"}
+    found = compare(*two(positions=(range(4, 9), [6, 7, 8]), **options)).difference_map
+    keys, queries = found.positions
+    assert (keys.tolist(), queries.tolist()) == ([4, 5, 6, 7, 8], [6, 7, 8])
+    assert (found.query_title, found.key_title) == ("Token", "Expert")
+    first, second = two(query_offset=2)
+    comparison = compare(first, second)
+    assert comparison.difference_map.positions[1].tolist() == [2, 3, 4]
+    second.query_offset, second.key_title = 0, "Expert"
+    found = comparison.difference_map
+    assert (found.positions, found.key_title, comparison.error) == (None, "Key | Expert", "")
+    same = compare(*(AttentionMap(KEYS, grid(s, 5), positions=range(3, 8)) for s in (1, 2)))
+    assert same.difference_map._checked.one_axis
+
+
+def test_a_difference_beyond_float32_is_refused_and_changes_nothing() -> None:
+    first, second = two()
+    comparison = compare(first, second)
+    first.weights = np.full((3, 5), 3e38)
+    before = [shown.weights for shown in comparison._maps]
+    second.weights = np.full((3, 5), -3e38)
+    assert "at query 0, key 0 is more than float32 holds" in comparison.error
+    for shown, held in zip(comparison._maps, before, strict=True):
+        np.testing.assert_array_equal(shown.weights, held)
+    with pytest.raises(ValueError, match="more than float32 holds"):
+        compare(first, second)
+
+
 def test_a_key_that_is_not_there_yet_in_both_stays_so() -> None:
     later = np.zeros((3, 5), bool)
     later[0, 3:] = True

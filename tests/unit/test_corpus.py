@@ -131,6 +131,8 @@ def test_ids_are_tokens_enough_for_repeats() -> None:
         bert(), [[ids, torch.ones_like(ids)]]
     )  # as a DataLoader of tensors gives it
     assert_allclose(by_list["entropy"], summary["entropy"], atol=1e-6)
+    assert_array_equal(by_list.count["induction"], 2)
+    assert_allclose(by_list["induction"], summary["induction"], atol=1e-6)
     floats = summarize(OneLayer(), [torch.randn(2, 9, 12)])
     assert floats.texts == 2
     assert_array_equal(floats.count["previous"], 2)
@@ -151,6 +153,21 @@ def test_of_several_kinds_one_is_chosen() -> None:
         summarize(model, [inputs])
 
 
+def test_padding_of_the_decoder_has_no_rows_of_cross_attention() -> None:
+    model = build("T5ForConditionalGeneration", t5_config())
+    source, target = token_ids(2, 6), token_ids(2, 4, seed=8)
+    inputs = {"input_ids": source, "decoder_input_ids": target}
+    inputs["decoder_attention_mask"] = torch.tensor([[1] * 4, [1, 1, 0, 0]])
+    alone = [
+        {"input_ids": source[:1], "decoder_input_ids": target[:1]},
+        {"input_ids": source[1:], "decoder_input_ids": target[1:, :2]},
+    ]
+    together, apart = (summarize(model, given, kind="cross") for given in ([inputs], alone))
+    for name in ("entropy", "largest", "first"):
+        assert_allclose(together[name], apart[name], atol=1e-6, err_msg=name)
+        assert_allclose(together.std[name], apart.std[name], atol=1e-6, err_msg=name)
+
+
 def test_what_makes_no_table_is_refused() -> None:
     model = bert()
     with pytest.raises(TypeError, match="one str"):
@@ -159,6 +176,8 @@ def test_what_makes_no_table_is_refused() -> None:
         summarize(model, ["the cat"])
     with pytest.raises(ValueError, match="no texts"):
         summarize(model, [])
+    with pytest.raises(ValueError, match="an empty batch"):
+        summarize(model, [[]], tokenizer=Tokenizer())
     with pytest.raises(CaptureError, match="no attention"):
         summarize(torch.nn.Linear(3, 3), [torch.randn(2, 3)])
     with pytest.raises(TypeError, match="give a function"):
@@ -177,6 +196,7 @@ def test_sorted_and_as_a_frame_spread_and_count_go_along() -> None:
     assert_array_equal(table["entropy"], [6, 2, 1])
     assert_allclose(table.std["entropy"], [2**0.5, 2**0.5, np.nan])
     assert_array_equal(table.count["entropy"], [2, 2, 1])
+    assert_array_equal(type(table).from_rows(table)["entropy"], [6, 2, 1])
     frame = table.to_pandas()
     assert list(frame.columns) == ["layer", "head", "entropy", "entropy_std", "entropy_count"]
     assert frame["entropy_count"].tolist() == [2, 2, 1]

@@ -217,15 +217,6 @@ def _cells(kind: str) -> list[str]:
     return ["".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == kind]
 
 
-def test_the_notebook_is_stored_without_outputs() -> None:
-    notebook = json.loads(QUICKSTART.read_text(encoding="utf-8"))
-    code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
-    assert [cell["outputs"] for cell in code] == [[]] * len(code)
-    assert [cell["execution_count"] for cell in code] == [None] * len(code)
-    # code hosts refuse a notebook whose widget metadata has no state
-    assert "widgets" not in notebook["metadata"]
-
-
 def test_the_notebook_says_what_its_maps_show(capfd: pytest.CaptureFixture[str]) -> None:
     run: dict[str, object] = {}
     for cell in _cells("code"):

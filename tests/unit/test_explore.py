@@ -227,3 +227,8 @@ def test_a_sentence_alone_is_not_enough_for_a_decoder() -> None:
     config = T5Config(vocab_size=50, d_model=16, d_kv=8, num_heads=2, num_layers=1, d_ff=16)
     with pytest.raises(TypeError, match="decoder_input_ids"):
         explore(T5ForConditionalGeneration(config), "the cat", tokenizer=WordTokenizer())
+
+
+def test_a_text_of_no_tokens_is_refused_before_the_model_runs() -> None:
+    with pytest.raises(ValueError, match="makes no tokens of this text"):
+        explore(llama(), "", tokenizer=WordTokenizer())

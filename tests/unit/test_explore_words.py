@@ -286,6 +286,14 @@ def test_what_does_not_fit_the_tokens_is_refused(options, error, said: str) -> N
     assert explorer.map.tokens == ["[CLS]", "unbelievable", "cat", "[SEP]"]
 
 
+def test_without_tokens_groups_name_each_index_once() -> None:
+    heads = softmax(2, 3, 3)
+    assert AttentionExplorer(heads, words=[[0], [1, 2]]).map.weights.shape == (2, 2)
+    for groups, said in (([[0], [2]], "index 1 is in no group"), ([[0, 1], [1, 2]], "more than")):
+        with pytest.raises(ValueError, match=said):
+            AttentionExplorer(heads, words=groups)
+
+
 def test_words_without_marks_are_refused_with_the_fix() -> None:
     with pytest.raises(ValueError, match="none of them has a mark"):
         AttentionExplorer(softmax(2, 3, 3), ["a", "b", "c"], words=True)

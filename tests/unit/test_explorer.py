@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from attnmap_widget import AttentionExplorer, ShapeError
+from attnmap_widget import AttentionExplorer, Patches, ShapeError
 
 T = list("abcde")
 OVER_LAYERS = ["mean", "max", "rollout"]
@@ -378,3 +378,22 @@ def test_what_is_no_source_gets_the_way_to_one(layers) -> None:
 def test_names_of_other_libraries_are_known(layers, name: str, here: str) -> None:
     with pytest.raises(TypeError, match=f"unknown option '{name}'; here it is {here}"):
         AttentionExplorer(layers, T, **{name: 1})
+
+
+@pytest.mark.parametrize("shape", [(0, 3, 3), (2, 0, 3), (2, 3, 0), (1, 0, 3, 3)])
+def test_a_stack_with_nothing_in_it_is_refused(shape: tuple[int, ...]) -> None:
+    for source in (np.zeros(shape), [np.zeros((1, *shape[-3:]))]):
+        with pytest.raises(ShapeError, match=r"no head, query or key|nothing is in it"):
+            AttentionExplorer(source)
+
+
+def test_another_source_may_have_another_grid_of_patches() -> None:
+    small, large = np.full((2, 7, 7), 1 / 7), np.full((2, 9, 9), 1 / 9)
+    explorer = AttentionExplorer(small, patches=Patches(2, 3))
+    explorer.use(large, patches=Patches(2, 4))
+    assert explorer.map.tokens[-1] == "r1c3"
+    with pytest.raises(ShapeError, match="1 CLS"):
+        explorer.use(small, patches=Patches(5, 5))
+    assert explorer.patches == Patches(2, 4)
+    explorer.use(large)
+    assert explorer.map.tokens[-1] == "r1c3"

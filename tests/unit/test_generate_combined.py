@@ -196,3 +196,18 @@ def test_words_that_end_before_the_map_are_refused() -> None:
         AttentionExplorer(weights, words=[[0, 1], [2]])
     with pytest.raises(ShapeError, match="but there are 3 tokens"):
         AttentionExplorer(weights, list("abc"))
+
+
+def test_norms_of_words_are_said_to_be_added() -> None:
+    model, ids = build(*DECODERS["llama"]), token_ids(1, 6)
+    with torch.no_grad(), capture(model) as cap:
+        model(ids)
+    groups = [[0, 1], [2], [3, 4, 5]]
+    explorer = cap.explore(list("abcdef"), words=groups, layer=1, head=2)
+    assert explorer.map.title == "Layer 1 · Head 2 · words"
+    explorer.measure = "value norms"
+    assert explorer.map.title == "‖αv‖ · Layer 1 · Head 2 · words, norms added"
+    norms = cap.value_norms(1, 2).numpy()
+    first = norms[:2].mean(axis=0)
+    wanted = [first[group].sum() for group in groups]
+    np.testing.assert_allclose(explorer.map.weights[0], wanted, rtol=1e-5)

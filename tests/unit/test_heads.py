@@ -201,6 +201,21 @@ def test_the_grid_follows_to_another_item_and_another_source(sent) -> None:
     assert (grid.selection, grid.title) == ((0, 2), "Mine")
 
 
+def test_what_the_map_is_told_later_is_seen_in_the_grid_too() -> None:
+    stack = np.tril(np.full((2, 3, 4, 4), 0.25, np.float32))
+    explorer = AttentionExplorer(stack, axes="layer head query key")
+    grid = explorer.heads()
+    before = grid._filling
+    explorer.head = 2
+    assert grid._filling is before
+    explorer.map.causal = True
+    assert (levels(grid, 1, 2)[0] == [254, *[State.CANNOT_LOOK] * 3]).all()
+    explorer.map.update(causal=False, mask=np.eye(4, dtype=bool)[::-1])
+    assert levels(grid, 1, 2)[0].tolist() == [254, 3, 3, 8]  # a leak, and zero where it may
+    grid.close()
+    explorer.map.causal = True
+
+
 def test_the_grid_of_an_encoder_decoder_shows_the_layers_of_its_kind() -> None:
     calls: dict[str, object] = {}
 
@@ -281,6 +296,15 @@ def test_a_closed_grid_frees_its_arrays_and_the_explorer_stays() -> None:
     with pytest.raises(RuntimeError, match="closed"):
         grid.summary  # noqa: B018
     grid.close()
+
+
+def test_a_strange_or_late_message_changes_nothing() -> None:
+    grid = HeadGrid(np.ones((2, 3, 4)) / 4)
+    grid.set_state({"selection": [[0], 1]})
+    assert grid.selection is None
+    grid.close()
+    grid.set_state({"selection": [0, 1]})
+    assert repr(grid) == "HeadGrid(closed)"
 
 
 def test_arrays_need_no_torch() -> None:

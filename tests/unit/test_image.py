@@ -17,6 +17,7 @@ import traitlets
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from ipywidgets import Layout
 from ipywidgets.embed import embed_data
 from PIL import Image
 
@@ -150,6 +151,17 @@ def test_smoothing_is_opt_in_and_keeps_the_middles(attention: AttentionMap) -> N
     assert len(set(between.tolist())) > 3
 
 
+def test_a_patch_without_a_weight_does_not_tint_its_neighbour() -> None:
+    patches = Patches(1, 2, prefix=())
+    attention = AttentionMap(patches, [[1, 0], [0.25, 0.75]], causal=True)
+    black = np.zeros((10, 20, 3), np.uint8)
+    picture = ImageAttention(attention, black, patches, opacity=1.0, smooth=True)
+    drawn = np.array(Image.open(io.BytesIO(picture.to_png())))
+    share = np.clip(1 - (np.arange(20) + 0.5 - 5) / 10, 0, 1)
+    full = np.array(schemes.find("Blues").ramp[-1], float)
+    np.testing.assert_allclose(drawn[3], share[:, None] * full, atol=0.51)
+
+
 def test_colours_follow_the_map_and_a_scale_by_rows_has_the_whole_row() -> None:
     values = weights()
     values[0] = [0.6, 0, 0.1, 0, 0.05, 0.2, 0, 0.05]
@@ -266,6 +278,82 @@ def test_maps_and_patches_that_do_not_fit_are_refused(attention: AttentionMap) -
         ImageAttention(attention, photo(), PATCHES, alpha=0.5)
     with pytest.raises(traitlets.TraitError, match="expected 0 to 1"):
         ImageAttention(attention, photo(), PATCHES, opacity=60)
+
+
+def test_a_pillow_picture_of_more_than_256_greys_is_refused(attention: AttentionMap) -> None:
+    deep = (np.arange(600).reshape(20, 30) * 100).astype(np.uint16)
+    for form in (Image.fromarray(deep), Image.fromarray(deep.astype(np.float32))):
+        with pytest.raises(TypeError, match=f"mode {form.mode!r}, whose pixels may be beyond 255"):
+            ImageAttention(attention, form, PATCHES)
+
+
+def test_the_picture_is_of_one_item_of_the_batch() -> None:
+    stack = np.stack([weights(24, 8, seed).reshape(3, 8, 8) for seed in (1, 2)])
+    explorer = AttentionExplorer((stack,), patches=PATCHES, batch=1)
+    picture = ImageAttention(explorer, photo())
+    kept = sent(picture)
+    np.testing.assert_array_equal(kept, stack[1, 0, 0, 2:])
+    explorer.batch = 0
+    assert "this is the picture of item 1, the explorer shows item 0" in picture.error
+    np.testing.assert_array_equal(sent(picture), kept)
+    explorer.map.hover = (3, 4)
+    np.testing.assert_array_equal(sent(picture), kept)
+    with pytest.raises(ShapeError, match="picture of item 1"):
+        _ = picture.on_picture
+    picture.set_state({"hover": 2})
+    assert explorer.map.hover == (3, 4)
+    picture.set_state({"hover": None})  # the pointer has left
+    assert explorer.map.hover is None
+    explorer.map.hover = (3, 4)
+    explorer.batch = 1
+    assert picture.error == ""
+    np.testing.assert_array_equal(sent(picture), stack[1, 0, 3, 2:])
+
+
+def test_an_item_that_could_not_be_read_changes_nothing() -> None:
+    def read(layer: int, head: int) -> np.ndarray:
+        if head == 1:
+            raise OSError("gone")
+        return weights()
+
+    explorer = AttentionExplorer(read, layers=[0], heads=2, patches=PATCHES)
+    picture = ImageAttention(explorer, photo())
+    explorer.head = 1
+    assert "gone" in explorer.error
+    explorer.map.hover = (3, 5)
+    assert (picture.error, picture.query) == ("", 3)
+    np.testing.assert_array_equal(sent(picture), weights()[3, 2:])
+
+
+def test_the_patches_are_those_that_the_explorer_has_now() -> None:
+    explorer = AttentionExplorer(weights()[None], patches=PATCHES)
+    picture = ImageAttention(explorer, photo())
+    explorer.patches = Patches(2, 3)
+    explorer.use(weights(7, 7)[None])
+    assert picture.error == ""
+    np.testing.assert_array_equal(picture.on_picture.ravel(), weights(7, 7)[0, 1:])
+    explorer.patches = Patches(2, 3, frames=2)
+    explorer.use(weights(13, 13)[None])
+    assert "2 frames of patches" in picture.error
+
+
+def test_what_cannot_be_looked_at_has_no_weight_beside_the_picture_either() -> None:
+    values = np.tril(weights())
+    values[0, 1] = 0.25  # CLS looks at the register, where it cannot
+    attention = AttentionMap(NAMES, values, causal=True)
+    picture = ImageAttention(attention, np.zeros((20, 30), np.uint8), PATCHES, opacity=1.0)
+    assert [one[2] for one in wire(picture, "_row")["others"]] == pytest.approx(
+        [values[0, 0], 0.25]
+    )
+    values[0, 1], values[0, 7] = 0, 0.25
+    attention.weights = values
+    assert [one[2] for one in wire(picture, "_row")["others"]] == [
+        pytest.approx(values[0, 0]),
+        None,
+    ]
+    drawn = np.array(Image.open(io.BytesIO(picture.to_png())))
+    assert (drawn[:10] == [0, 0, 0]).all()  # nothing over it
+    assert (drawn[10:, 20:] != [0, 0, 0]).any()  # a leak is drawn, as in the map
 
 
 # ---- two ways ------------------------------------------------------------------------------------
@@ -459,6 +547,23 @@ def test_closing_the_picture_leaves_the_map(attention: AttentionMap) -> None:
     attention.close()
     other.set_state({"hover": 3})  # a last message on its way
     other.close()
+
+
+def test_what_is_closed_says_so(attention: AttentionMap) -> None:
+    layout = Layout(width="300px")
+    picture = ImageAttention(attention, photo(), PATCHES, layout=layout)
+    attention.close()
+    assert picture.to_png().startswith(b"\x89PNG")
+    assert "text/html" in picture._repr_mimebundle_()[0]
+    picture.close()
+    assert layout.comm is not None  # somebody's own
+    assert repr(picture) == "ImageAttention(closed)"
+
+
+@pytest.mark.parametrize("query", ["1", 1.5, None])
+def test_a_query_is_a_whole_number(attention: AttentionMap, query: Any) -> None:
+    with pytest.raises(TypeError, match="integer"):
+        ImageAttention(attention, photo(), PATCHES).query = query
 
 
 def test_the_front_end_knows_every_synced_trait() -> None:

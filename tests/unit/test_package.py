@@ -16,6 +16,8 @@ from pathlib import Path
 
 import pytest
 
+import attnmap_widget
+
 REPOSITORY = Path(__file__).parents[2]
 STATIC = {
     f"attnmap_widget/static/{name}"
@@ -63,6 +65,9 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     left_out = (".*", "__pycache__", "node_modules", "static", "dist")
     shutil.copytree(REPOSITORY, copy, ignore=shutil.ignore_patterns(*left_out))
     shutil.copy(REPOSITORY / ".gitignore", copy)
+    # With a lock that looks newer than the modules the build would install them anew, and `npm ci`
+    # first empties the folder that is there, through the link.
+    os.utime(copy / "js" / "package-lock.json", (0, 0))
     (copy / "js" / "node_modules").symlink_to(modules)
     return copy
 
@@ -230,3 +235,9 @@ def test_importing_the_package_leaves_heavy_libraries_out(heavy: str, tmp_path: 
     result = run(sys.executable, "-c", code, cwd=tmp_path)
 
     assert result.stdout.strip() == "False", result.stderr
+
+
+def test_no_module_takes_the_place_of_a_public_name():
+    """Importing `attnmap_widget.x` sets `x` on the package and hides a function of that name."""
+    modules = {path.stem for path in (REPOSITORY / "attnmap_widget").iterdir()}
+    assert modules & set(attnmap_widget.__all__) == set()

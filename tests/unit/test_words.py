@@ -90,6 +90,8 @@ def test_by_offsets() -> None:
         word_groups(offsets=offsets, text="The")
     with pytest.raises(ValueError, match="go back"):
         word_groups(offsets=[(0, 3), (0, 0), (4, 7), (0, 3)], text=text)
+    with pytest.raises(TypeError, match=r"piece 1 has None, expected \(start, end\)"):
+        word_groups(offsets=[(0, 3), None], text=text)
     with pytest.raises(TypeError, match="give text"):
         word_groups(offsets=offsets)
     with pytest.raises(TypeError, match="give tokens"):
@@ -205,6 +207,13 @@ def test_weights_that_do_not_fit_are_refused() -> None:
         merge(PIECES, softmax(3, 4), [[0, 1, 2], [3]])
     with pytest.raises(TypeError, match="expected indices"):
         merge(PIECES, softmax(4, 4), [["un"], [1, 2, 3]])
+    for groups in (5, [0, 1, 2, 3], [None]):
+        with pytest.raises(TypeError, match=r"groups: got .*, expected lists of indices"):
+            merge(PIECES, softmax(4, 4), groups)
+    with pytest.raises(TypeError, match="indices: got 2, expected a list of indices"):
+        drop(PIECES, softmax(4, 4), 2)
+    with pytest.raises(ShapeError, match="tokens: an empty list"):
+        merge([], np.zeros((0, 0)), [])
 
 
 def test_words_read_as_words() -> None:

@@ -182,11 +182,11 @@ class Comparison(ipywidgets.VBox):  # type: ignore[misc]
                 return
             self._seen = seen
             drawn = self._drawn(*read)
+            for shown, inputs in zip(self._maps, drawn, strict=True):
+                shown.update(**inputs, error="")
         except Exception as failure:  # noqa: BLE001 - whatever was chosen, it belongs in view
             self.error = self.difference_map.error = str(failure) or repr(failure)
             return
-        for shown, inputs in zip(self._maps, drawn, strict=True):
-            shown.update(**inputs, error="")
         self.error = ""
         self._note()
 
@@ -284,8 +284,11 @@ _TABLE = (
     "border-collapse:collapse;margin:1.2em 0 0;line-height:1.5;font-size:inherit;color:inherit;"
     "background:none"
 )
-_CELL = "padding:.1em .8em .1em 0;text-align:left;font-weight:inherit;background:none"
-_NUMBER = f"{_CELL};text-align:right;font-variant-numeric:tabular-nums"
+_CELL = (
+    "padding:.1em .8em .1em 0;text-align:left;font-weight:inherit;background:none;"
+    "overflow-wrap:anywhere"
+)
+_NUMBER = f"{_CELL};text-align:right;font-variant-numeric:tabular-nums;overflow-wrap:normal"
 
 
 def _named(tokens: list[str], index: int) -> str:
