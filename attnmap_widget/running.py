@@ -61,7 +61,10 @@ def explore(
         no attention was seen.
     """
     if isinstance(inputs, str) and tokenizer is None:
-        raise TypeError("explore: a string needs tokenizer=…; or give the model's inputs")
+        raise TypeError(
+            "explore: a string needs tokenizer=…, such as AutoTokenizer.from_pretrained(…); "
+            "or give the model's inputs"
+        )
     encoded = _encode(model, inputs, tokenizer) if isinstance(inputs, str) else inputs
     if patches is True:
         patches = Patches.from_model(model, _pixels(encoded))
