@@ -28,10 +28,16 @@ def run(path: Path) -> Any:
     ).execute()
     for cell in notebook.cells:
         cell.metadata.pop("execution", None)
-        cell["outputs"] = [_kept(output) for output in cell.get("outputs", [])]
+        outputs = cell.get("outputs", [])
+        cell["outputs"] = [_kept(output) for output in outputs if not _is_progress(output)]
         if cell.cell_type != "code":
             del cell["outputs"]
     return notebook
+
+
+def _is_progress(output: Any) -> bool:
+    """Whether it is a bar that only moves live: as text it would stand at 0 % for ever."""
+    return set(output.get("data", {})) == {LIVE, "text/plain"}
 
 
 def _kept(output: Any) -> Any:

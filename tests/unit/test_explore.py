@@ -227,3 +227,8 @@ def test_a_sentence_alone_is_not_enough_for_a_decoder() -> None:
     config = T5Config(vocab_size=50, d_model=16, d_kv=8, num_heads=2, num_layers=1, d_ff=16)
     with pytest.raises(TypeError, match="decoder_input_ids"):
         explore(T5ForConditionalGeneration(config), "the cat", tokenizer=WordTokenizer())
+
+
+def test_the_name_of_a_model_is_no_model() -> None:
+    with pytest.raises(TypeError, match=r"model is str, expected .*from_pretrained"):
+        explore("gpt2", "the cat sat", tokenizer=WordTokenizer())  # type: ignore[arg-type]
