@@ -117,8 +117,8 @@ def _refuse_for_rollout(index: int, weights: NDArray[np.float64], tokens: int | 
     if weights.ndim != 2 or weights.shape[0] != weights.shape[1]:
         shape = "×".join(map(str, weights.shape))
         raise ShapeError(
-            f"{where} is {shape}, expected one square map (tokens × tokens): of cross attention "
-            "and of queries that are only the last few, layers cannot be multiplied up"
+            f"{where} is {shape}, expected one square map (tokens × tokens): layers of cross "
+            "attention, or of one step of generate, cannot be multiplied up"
         )
     if tokens not in (None, len(weights)):
         raise ShapeError(

@@ -54,15 +54,24 @@ def explore(
     Raises
     ------
     TypeError
-        a string without a tokenizer, or for an encoder-decoder model that needs decoder inputs.
+        a model that is no module; a string without a tokenizer, or for an encoder-decoder model
+        that needs decoder inputs.
     ValueError
         a sentence that is longer than the model takes; words=True where the tokenizer does not say
         which pieces make a word.
     CaptureError
         no attention was seen.
     """
+    if not hasattr(model, "parameters"):
+        raise TypeError(
+            f"explore: model is {type(model).__name__}, expected a torch module, such as "
+            "AutoModel.from_pretrained(…); of a pipeline, its .model"
+        )
     if isinstance(inputs, str) and tokenizer is None:
-        raise TypeError("explore: a string needs tokenizer=…; or give the model's inputs")
+        raise TypeError(
+            "explore: a string needs tokenizer=…, such as AutoTokenizer.from_pretrained(…); "
+            "or give the model's inputs"
+        )
     encoded = _encode(model, inputs, tokenizer) if isinstance(inputs, str) else inputs
     if patches is True:
         patches = Patches.from_model(model, _pixels(encoded))
@@ -204,9 +213,9 @@ class _TextBox:
         self._pass: Pass | None = None
         # A run changes the model's mode for its time, so there is one at a time.
         self._one_run = threading.Lock()
-        box = ipywidgets.Text(
-            value=text, description="Text", continuous_update=False, layout={"width": "auto"}
-        )
+        # Beside other menus, as in a comparison, its width would be that of a word or two.
+        wide = {"width": "auto", "min_width": "min(100% - 4px, 40em)"}
+        box = ipywidgets.Text(value=text, description="Text", continuous_update=False, layout=wide)
         box.observe(self._again, names="value")
         explorer.children = (box, *explorer.children)
 

@@ -64,8 +64,9 @@ def of_capture(
         if tokens is not None:
             choice = Choice(layer, 0, part.call.kind, batch, step)
             seen = Extraction(part, at=CaptureSource(cap, beam_indices).positions(choice))
+            rows_too = None if part.call.cross else tokens
             keys = captions.key_tokens(
-                CaptureSource(cap, beam_indices), choice, seen, tokens, tokens
+                CaptureSource(cap, beam_indices), choice, seen, tokens, rows_too
             )
         offset = part.query_offset if query_offset is None else query_offset
         places = Places.of(

@@ -39,5 +39,7 @@ def _token(name: str, index: int, item: Any) -> Token:
     if getattr(item, "ndim", None) == 0 and hasattr(item, "item"):
         return _token(name, index, item.item())
     batch = isinstance(item, (list, tuple)) or hasattr(item, "ndim")
-    hint = "a batch? Give the tokens of one item" if batch else "expected text, an id or bytes"
+    hint = "expected text, an id or bytes"
+    if batch:
+        hint = "weights instead of tokens, or a batch? Tokens come first, those of one item"
     raise TypeError(f"{name}: position {index} holds {type(item).__name__}; {hint}")

@@ -194,7 +194,8 @@ function drawWords(pen: Pen, scene: HeadsScene, head: number, box: Box): void {
 	const { layout, inks } = scene;
 	if (layout.words === 0) return;
 	const x = box.x + box.width / 2;
-	let y = box.y + box.height + (layout.bar > 0 ? layout.bar + 1 : 0) + inks.font * 0.75;
+	// Two pixels lower, or the outline of the chosen head would cut into its name.
+	let y = box.y + box.height + (layout.bar > 0 ? layout.bar + 1 : 0) + inks.font * 0.75 + 2;
 	const bold = head === scene.selected || head === scene.current;
 	scene.words(head).forEach((words, line) => {
 		const color = line === 0 ? inks.ink : inks.muted;

@@ -232,3 +232,8 @@ def test_a_sentence_alone_is_not_enough_for_a_decoder() -> None:
 def test_a_text_of_no_tokens_is_refused_before_the_model_runs() -> None:
     with pytest.raises(ValueError, match="makes no tokens of this text"):
         explore(llama(), "", tokenizer=WordTokenizer())
+
+
+def test_the_name_of_a_model_is_no_model() -> None:
+    with pytest.raises(TypeError, match=r"model is str, expected .*from_pretrained"):
+        explore("gpt2", "the cat sat", tokenizer=WordTokenizer())  # type: ignore[arg-type]

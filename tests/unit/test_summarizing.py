@@ -198,6 +198,22 @@ def stack(layers: int, heads: int, queries: int, keys: int) -> np.ndarray:
     return weights / weights.sum(-1, keepdims=True)
 
 
+def test_cross_attention_of_a_generation_is_summarized_too() -> None:
+    """Its rows are other tokens than its keys: the source has eight, the decoder ran five."""
+    model, source = build("T5ForConditionalGeneration", t5_config()), token_ids(1, 8)
+    with torch.no_grad(), capture(model) as cap:
+        out = model.generate(source, **ATTENTION, num_beams=1)
+    names = [f"s{i}" for i in source[0].tolist()]
+    explorer = cap.explore(names, queries=[f"t{i}" for i in out[0].tolist()], kind="cross")
+    summary = explorer.summary(delimiters={names[2]})
+    at = [index for index, name in enumerate(names) if name == names[2]]
+    for row in summary:
+        weights = cap.weights(row["layer"], row["head"], kind="cross")
+        assert weights.shape == (out.shape[1] - 1, 8)
+        expected = weights[:, at].sum(dim=1).mean().item()
+        assert row["delimiters"] == pytest.approx(expected, rel=1e-5)
+
+
 def test_an_explorer_of_layers_or_of_a_function_is_summarized_too() -> None:
     weights, tokens = stack(2, 3, 5, 5), list("abab.")
     expected = {(i, j): measure(weights[i, j], tokens) for i in (0, 1) for j in range(3)}
