@@ -182,7 +182,7 @@ def test_a_window_lies_where_it_is_on_the_picture() -> None:
             expected = row[labels.index(name)] if name in labels else np.nan
             np.testing.assert_equal(seen[r, c], expected)
     assert np.isfinite(seen).sum() == 8  # half of that window is padding
-    assert sum(weight for _, _, weight in drawn._row.others) == pytest.approx(
+    assert sum(weight or 0 for _, _, weight in drawn._row.others) == pytest.approx(
         row.sum() - np.nansum(seen), abs=1e-6
     )
     explorer.layer = 2  # a grid of 5 × 8
