@@ -8,20 +8,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from .errors import CaptureError, ShapeError
+from .grid.reading import Lean
+from .grid.states import State
+from .images.patches import Patches
 from .map import AttentionMap
-from .patches import Patches
-from .reading import Lean
-from .states import State
 
 if TYPE_CHECKING:
     from .capturing import AttentionCall, Capture, capture
     from .comparison import compare
-    from .corpus import summarize
-    from .explorer import AttentionExplorer
-    from .heads import HeadGrid
-    from .image import ImageAttention
-    from .running import explore
-    from .summary import HeadSummary
+    from .exploring.explorer import AttentionExplorer
+    from .exploring.running import explore
+    from .heads.corpus import summarize
+    from .heads.summary import HeadSummary
+    from .heads.widget import HeadGrid
+    from .images.image import ImageAttention
 
 __version__ = "0.1.0"
 
@@ -48,13 +48,13 @@ _LAZY = {
     "AttentionCall": ".capturing",
     "Capture": ".capturing",
     "capture": ".capturing",
-    "AttentionExplorer": ".explorer",
-    "ImageAttention": ".image",
-    "HeadGrid": ".heads",
-    "HeadSummary": ".summary",
+    "AttentionExplorer": ".exploring.explorer",
+    "ImageAttention": ".images.image",
+    "HeadGrid": ".heads.widget",
+    "HeadSummary": ".heads.summary",
     "compare": ".comparison",
-    "explore": ".running",
-    "summarize": ".corpus",
+    "explore": ".exploring.running",
+    "summarize": ".heads.corpus",
 }
 
 

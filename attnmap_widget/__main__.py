@@ -15,7 +15,7 @@ from . import AttentionMap, __version__
 from .files.read import read_weights
 
 if TYPE_CHECKING:
-    from .explorer import AttentionExplorer
+    from .exploring.explorer import AttentionExplorer
 
 _ABOUT = """\
 Draw attention maps without a notebook: rows are queries (who looks), columns are keys (who is
@@ -132,7 +132,7 @@ def _grid(options: argparse.Namespace) -> None:
             queries = [str(position) for position in range(read.weights.shape[0])]
         _write_map(AttentionMap(tokens, read.weights, queries, **_style(options)), options)
         return
-    from .explorer import AttentionExplorer
+    from .exploring.explorer import AttentionExplorer
 
     explorer = AttentionExplorer(
         read.weights, tokens, queries, axes=options.axes, **_shown(options), **_style(options)
@@ -147,7 +147,7 @@ def _model(options: argparse.Namespace) -> None:
     from transformers import AutoModel, AutoTokenizer
     from transformers.utils import logging
 
-    from .running import explore
+    from .exploring.running import explore
 
     logging.set_verbosity_error()  # type: ignore[no-untyped-call]
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .errors import ShapeError
-from .weights import FloatGrid, as_numbers, refuse_infinite
+from .grid.weights import FloatGrid, as_numbers, refuse_infinite
 
 Reduction = Literal["mean", "max"]
 

@@ -13,13 +13,14 @@ import numpy as np
 import traitlets as t
 from numpy.typing import NDArray
 
-from . import differences, labels
-from .checked import Checked, check
+from . import differences
 from .differences import Difference
-from .explorer import AttentionExplorer
+from .exploring.explorer import AttentionExplorer
 from .files import numbers
+from .grid import labels
+from .grid.checked import Checked, check
+from .grid.options import INPUTS
 from .map import AttentionMap
-from .options import INPUTS
 
 _LINKED = ("hover", "selection", "viewport")
 _FOLLOWED = [name for name in INPUTS if name not in _LINKED] + ["title"]

@@ -10,14 +10,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import labels, schemes
-from .checked import Checked, check
 from .errors import ShapeError
-from .grids import LongGrid
-from .options import Options
-from .states import State, counted, leaks
-from .tokens import Token
-from .weights import FloatGrid
+from .grid import labels, schemes
+from .grid.checked import Checked, check
+from .grid.grids import LongGrid
+from .grid.options import Options
+from .grid.states import State, counted, leaks
+from .grid.tokens import Token
+from .grid.weights import FloatGrid
 
 _HELD_LIMIT = 1 << 25
 """Cells of a grid that is read whole to be compared."""

@@ -9,13 +9,14 @@ import numpy as np
 import traitlets as t
 from numpy.typing import NDArray
 
-from . import assets, axes, labels, reading, tiles
-from .checked import Checked, check
+from . import assets
 from .files.methods import FileMethods
-from .options import INPUTS, Cell, accept_options, refuse_unknown
-from .reading import Lean
-from .states import StateGrid
-from .tokens import Token
+from .grid import axes, labels, reading, tiles
+from .grid.checked import Checked, check
+from .grid.options import INPUTS, Cell, accept_options, refuse_unknown
+from .grid.reading import Lean
+from .grid.states import StateGrid
+from .grid.tokens import Token
 
 _PLAIN = ("show_values", "title", "class_name", "error", "status")
 _HOST = ("layout", "tooltip", "tabbable")

@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from . import labels
+from .grid import labels
 
 Groups = list[list[int]]
 """Indices of pieces, a list a word."""

@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from . import axes
 from .errors import ShapeError
+from .grid import axes
+from .grid.weights import BoolGrid, as_numbers, refuse_infinite
 from .pieces import Groups, by_ids, by_marks, by_offsets, joined
-from .weights import BoolGrid, as_numbers, refuse_infinite
 
 
 class Part(NamedTuple):

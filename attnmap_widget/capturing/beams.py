@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from attnmap_widget.beams import scaled
-
+from ..exploring.beams import scaled
 from .assemble import Turn
 from .calls import AttentionCall, as_index
 

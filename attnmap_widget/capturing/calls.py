@@ -12,9 +12,8 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from attnmap_widget.errors import CaptureError
-from attnmap_widget.windows import Windows
-
+from ..errors import CaptureError
+from ..images.windows import Windows
 from .memory import require
 from .naming import Tower
 from .records import Record, Shape, Source

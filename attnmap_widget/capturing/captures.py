@@ -9,8 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from attnmap_widget.errors import CaptureError
-
+from ..errors import CaptureError
 from . import listening
 from .calls import AttentionCall, as_index
 from .diagnose import nothing_captured
@@ -165,7 +164,7 @@ class Capture(Maps):
         What each number means: `summary.columns`. Raises as all reading does, and ShapeError for
         tokens or padding of another length.
         """
-        from attnmap_widget.summarizing import of_capture
+        from ..heads.summarizing import of_capture
 
         return of_capture(
             self, tokens, kind=kind, batch=batch, step=step, padding=padding,
@@ -175,7 +174,7 @@ class Capture(Maps):
 
     def explore(self, tokens: Any = None, **options: Any) -> Any:
         """An AttentionExplorer of this capture: dropdowns for layer and head above a map."""
-        from attnmap_widget.explorer import AttentionExplorer
+        from ..exploring.explorer import AttentionExplorer
 
         return AttentionExplorer(self, tokens, **options)
 

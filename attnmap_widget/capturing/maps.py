@@ -8,9 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnmap_widget import aggregates
-from attnmap_widget.errors import ShapeError
-
+from .. import aggregates
+from ..errors import ShapeError
 from . import assemble
 from .calls import AttentionCall, Head
 from .layer_rows import LayerRows

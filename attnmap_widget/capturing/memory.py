@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from attnmap_widget.errors import CaptureError
+from ..errors import CaptureError
 
 _BYTES = 4  # results are float32
 _SMALL = 64 << 20

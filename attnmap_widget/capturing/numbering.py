@@ -12,8 +12,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from attnmap_widget.windows import Windows
-
+from ..images.windows import Windows
 from .naming import Tower
 
 if TYPE_CHECKING:

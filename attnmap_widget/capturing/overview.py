@@ -15,8 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 import torch
 from torch import Tensor
 
-from attnmap_widget.errors import Stopped
-
+from ..errors import Stopped
 from .job import Found, Job
 from .panels import POOLED, PanelReader
 from .plain import Plain

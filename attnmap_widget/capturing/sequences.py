@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from attnmap_widget.beams import chains
-
+from ..exploring.beams import chains
 from . import assemble, beams, inputs
 from .calls import AttentionCall, as_index
 from .recorder import Recorder

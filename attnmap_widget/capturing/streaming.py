@@ -12,8 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attnmap_widget.errors import CaptureError
-
+from ..errors import CaptureError
 from .job import Found
 from .memory import require
 from .overview import Pass

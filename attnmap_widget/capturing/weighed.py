@@ -8,8 +8,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from attnmap_widget.errors import Stopped
-
+from ..errors import Stopped
 from .job import Found
 
 _CELLS = 1 << 21

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from torch import nn
 
-from attnmap_widget.windows import Windows
-
+from ..images.windows import Windows
 from .records import Shape
 from .session import Running
 

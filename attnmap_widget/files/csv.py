@@ -7,7 +7,7 @@ import io
 
 import numpy as np
 
-from .. import labels
+from ..grid import labels
 from .figure import Figure
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
-    from ..explorer import AttentionExplorer
+    from ..exploring.explorer import AttentionExplorer
     from ..map import AttentionMap
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from .. import labels
-from ..checked import Checked
-from ..states import StateGrid
-from ..tiles import Tile, Window, pooled
-from ..weights import FloatGrid
+from ..grid import labels
+from ..grid.checked import Checked
+from ..grid.states import StateGrid
+from ..grid.tiles import Tile, Window, pooled
+from ..grid.weights import FloatGrid
 
 Rgb = tuple[int, int, int]
 

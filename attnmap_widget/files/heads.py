@@ -7,11 +7,11 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from ..filling import Filling
-from ..schemes import Scheme
-from ..sheet import Known, Sheet
-from ..states import State
-from ..thumbnails import FIRST, STEPS, coarser
+from ..grid.schemes import Scheme
+from ..grid.states import State
+from ..heads.filling import Filling
+from ..heads.sheet import Known, Sheet
+from ..heads.thumbnails import FIRST, STEPS, coarser
 from . import metrics, numbers, pixels, xml
 from .figure import Theme, find_theme
 from .paint import css, luminance, rgb

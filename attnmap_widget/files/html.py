@@ -6,16 +6,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from .. import assets, choosing
-from ..checked import check
-from ..combined import offer
+from .. import assets
+from ..exploring import choosing
+from ..exploring.combined import offer
+from ..grid.checked import check
 from . import numbers, svg, xml
 from .figure import Figure
 from .page_data import PageData
 
 if TYPE_CHECKING:
-    from ..explorer import AttentionExplorer
-    from ..sources import Choice
+    from ..exploring.explorer import AttentionExplorer
+    from ..exploring.sources import Choice
 
 LIMIT = 50_000_000
 """Bytes of the largest page that is made."""

@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ..tiles import Tile
+from ..grid.tiles import Tile
 from .metrics import BOLD
 from .metrics import width as em
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..states import State, leaks
+from ..grid.states import State, leaks
 from . import numbers, paint
 from .figure import Figure, find_theme
 from .layout import VALUE_COLUMNS, nice_stride

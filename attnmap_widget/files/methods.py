@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ..checked import Checked
+    from ..grid.checked import Checked
     from .figure import Figure
 
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from .. import axes, labels
-from ..axes import IntArray
-from ..tiles import Tile
-from ..tokens import Token
-from ..weights import FloatGrid
+from ..grid import axes, labels
+from ..grid.axes import IntArray
+from ..grid.tiles import Tile
+from ..grid.tokens import Token
+from ..grid.weights import FloatGrid
 from .figure import Figure
 
 _LEVELS = 254

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ..colors import Colors
-from ..states import State, StateGrid, counted, leaks
-from ..weights import BoolGrid, FloatGrid
+from ..grid.colors import Colors
+from ..grid.states import State, StateGrid, counted, leaks
+from ..grid.weights import BoolGrid, FloatGrid
 from .figure import Rgb
 
 Palette = NDArray[np.uint8]

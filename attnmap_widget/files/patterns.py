@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..states import State
+from ..grid.states import State
 from . import xml
 from .figure import Theme
 from .paint import css

@@ -9,8 +9,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from ..states import State, StateGrid
-from ..weights import BoolGrid, FloatGrid
+from ..grid.states import State, StateGrid
+from ..grid.weights import BoolGrid, FloatGrid
 from . import paint
 from .figure import Figure, Rgb, Theme
 from .layout import Layout

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..states import State, leaks
-from ..weights import BoolGrid, FloatGrid
+from ..grid.states import State, leaks
+from ..grid.weights import BoolGrid, FloatGrid
 from . import metrics, numbers, paint, pixels, xml
 from .figure import Figure, Theme
 from .layout import VALUE_COLUMNS, Layout, Plot

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from ..grids import LongGrid
-from ..states import State, leaks
+from ..grid.grids import LongGrid
+from ..grid.states import State, leaks
 from . import metrics, numbers, paint, patterns, xml
 from .figure import Figure, Theme
 from .layout import Layout

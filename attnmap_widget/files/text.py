@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .. import reading
+from ..grid import reading
 from .figure import Figure
 
 

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .. import labels
-from ..axes import Axes
-from ..grids import LongGrid
-from ..options import Cell
-from ..states import State, StateGrid, counted, leaks
-from ..tiles import Window
-from ..tokens import Token
-from ..weights import FloatGrid
+from ..grid import labels
+from ..grid.axes import Axes
+from ..grid.grids import LongGrid
+from ..grid.options import Cell
+from ..grid.states import State, StateGrid, counted, leaks
+from ..grid.tiles import Window
+from ..grid.tokens import Token
+from ..grid.weights import FloatGrid
 from . import numbers
 from .figure import Figure
 

@@ -4,7 +4,7 @@ import type { Bytes, HostModel } from "./model";
 
 export type Head = [layer: number, head: number];
 
-/** As `attnmap_widget.sheet.Known`. */
+/** As `attnmap_widget.heads.sheet.Known`. */
 export const Known = { nothing: 0, all: 1, sample: 2, error: 3 } as const;
 
 /**

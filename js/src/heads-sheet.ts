@@ -3,7 +3,7 @@
 import type { WireSheet } from "./heads-model";
 import { bytesOf } from "./model";
 
-/** As in `attnmap_widget.thumbnails`: levels below FIRST are states, the others weights. */
+/** As in `attnmap_widget.heads.thumbnails`: levels below FIRST are states, the others weights. */
 export const FIRST = 8;
 export const STEPS = 246;
 export const MIDDLE = FIRST + STEPS / 2;

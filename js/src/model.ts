@@ -4,7 +4,7 @@
  * with `State`, so a name cannot change on one side alone.
  */
 
-/** A cell's state; the codes are those of `attnmap_widget.states.State`. */
+/** A cell's state; the codes are those of `attnmap_widget.grid.states.State`. */
 export const State = {
 	weight: 0,
 	zero: 1,

@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 from wire_support import places_of, states_of, values_of
 
-from attnmap_widget import AttentionExplorer, AttentionMap, ShapeError, State, arrays, reading_on
-from attnmap_widget.grids import ArrayGrid, LongGrid
-from attnmap_widget.states import cell_states
+from attnmap_widget import AttentionExplorer, AttentionMap, ShapeError, State
+from attnmap_widget.exploring import reading_on
+from attnmap_widget.grid import arrays
+from attnmap_widget.grid.grids import ArrayGrid, LongGrid
+from attnmap_widget.grid.states import cell_states
 
 QUERIES, KEYS = 700, 1100
 
@@ -195,7 +197,7 @@ def test_an_explorer_reads_the_chosen_head_only(stack: np.ndarray) -> None:
 def test_mean_and_max_over_heads_in_a_file(
     stack: np.ndarray, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("attnmap_widget.sources._HELD_LIMIT", 1000)
+    monkeypatch.setattr("attnmap_widget.exploring.sources._HELD_LIMIT", 1000)
     ex = AttentionExplorer(
         stack, range(KEYS), range(QUERIES), axes="layer head query key", head=how, causal=True
     )

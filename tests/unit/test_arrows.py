@@ -53,11 +53,14 @@ def _reached(name: str) -> set[str]:
 
 def test_no_module_stands_on_itself():
     order = [*TopologicalSorter(IMPORTS).static_order()]
-    assert order.index("attnmap_widget.weights") < order.index("attnmap_widget.map")
+    assert order.index("attnmap_widget.grid.weights") < order.index("attnmap_widget.map")
 
 
 def test_numbers_know_neither_torch_nor_a_widget():
-    for name in ("weights", "checked", "sources", "summary", "filling", "overlay", "differences"):
+    for name in (
+        "grid.weights", "grid.checked", "exploring.sources", "heads.summary", "heads.filling",
+        "images.overlay", "differences",
+    ):  # fmt: skip
         tops = {one.partition(".")[0] for one in _reached(f"attnmap_widget.{name}")}
         assert "numpy" in tops
         assert tops & ({"torch", "transformers", "pandas"} | WIDGETS) == set(), name

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from attnmap_widget import AttentionMap, schemes
+from attnmap_widget import AttentionMap
+from attnmap_widget.grid import schemes
 
 
 def close(seen: tuple[float, float], wanted: tuple[float, float]) -> bool:

@@ -17,8 +17,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from torch.utils.data import DataLoader
 
 from attnmap_widget import CaptureError, capture, summarize
-from attnmap_widget.moments import Moments
-from attnmap_widget.summary import COLUMNS, HeadSummary
+from attnmap_widget.heads.moments import Moments
+from attnmap_widget.heads.summary import COLUMNS, HeadSummary
 
 WORDS = ["[PAD]", "the", "cat", "sat", "on", "a", "mat", "."]
 TEXTS = ["the cat sat on a mat .", "a cat .", "the mat the cat", "on", "a a a a a cat sat ."]

@@ -336,13 +336,13 @@ def test_options_by_number_follow_the_words() -> None:
 
 
 def test_a_head_that_is_not_held_says_why_it_has_no_words(monkeypatch) -> None:
-    monkeypatch.setattr("attnmap_widget.sources.WHOLE_LIMIT", 30)
+    monkeypatch.setattr("attnmap_widget.exploring.sources.WHOLE_LIMIT", 30)
     explorer = explore(bert(), TEXT, tokenizer=wordpiece(), words=True)
     assert explorer.map.tokens == PIECES
     assert explorer.words_switch.disabled is True
     assert explorer.words_switch.description == "Words (not for a head this long)"
     assert explorer.map.title == "Layer 0 · Head 0"
-    monkeypatch.setattr("attnmap_widget.sources.WHOLE_LIMIT", 1000)
+    monkeypatch.setattr("attnmap_widget.exploring.sources.WHOLE_LIMIT", 1000)
     explorer.head = 1
     assert explorer.words_switch.disabled is False
     assert explorer.words_switch.description == "Words"

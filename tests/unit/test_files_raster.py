@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from attnmap_widget import AttentionMap, schemes
+from attnmap_widget import AttentionMap
 from attnmap_widget.files import pdf
+from attnmap_widget.grid import schemes
 
 SCRIPT = """
 import hashlib

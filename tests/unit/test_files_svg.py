@@ -14,9 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnmap_widget import AttentionMap, schemes, tiles
+from attnmap_widget import AttentionMap
 from attnmap_widget.files import layout, numbers, paint
-from attnmap_widget.grids import LongGrid, Survey
+from attnmap_widget.grid import schemes, tiles
+from attnmap_widget.grid.grids import LongGrid, Survey
 
 NS = "{http://www.w3.org/2000/svg}"
 HOSTILE = [

@@ -18,8 +18,9 @@ from hypothesis.extra import numpy as npst
 from matplotlib import pyplot as plt
 from test_files_raster import without
 
-from attnmap_widget import AttentionMap, schemes
+from attnmap_widget import AttentionMap
 from attnmap_widget.files import SUFFIXES
+from attnmap_widget.grid import schemes
 
 mpl.use("Agg")
 

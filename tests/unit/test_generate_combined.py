@@ -11,7 +11,7 @@ from capture_support import build, token_ids
 from generate_support import DECODERS, PROMPT
 
 from attnmap_widget import AttentionExplorer, HeadGrid, ShapeError, State, capture, explore
-from attnmap_widget.summary import measure
+from attnmap_widget.heads.summary import measure
 
 GREEDY = {"do_sample": False, "max_new_tokens": 4, "min_new_tokens": 4}
 RAN = PROMPT + 3

@@ -29,9 +29,9 @@ from attnmap_widget import (
     examples,
     explore,
 )
-from attnmap_widget.sheet import Known
-from attnmap_widget.states import State
-from attnmap_widget.thumbnails import FIRST, STEPS
+from attnmap_widget.grid.states import State
+from attnmap_widget.heads.sheet import Known
+from attnmap_widget.heads.thumbnails import FIRST, STEPS
 
 __all__ = ["sent"]  # a fixture
 

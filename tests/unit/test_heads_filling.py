@@ -13,8 +13,8 @@ from heads_support import counting, levels, sent, softmax_like
 from torch.nn import functional as F
 
 from attnmap_widget import AttentionExplorer, HeadGrid, capture, examples, explore
-from attnmap_widget.sheet import Known
-from attnmap_widget.thumbnails import FIRST, STEPS
+from attnmap_widget.heads.sheet import Known
+from attnmap_widget.heads.thumbnails import FIRST, STEPS
 
 __all__ = ["sent"]  # a fixture
 
@@ -148,8 +148,8 @@ class _Item:
 @pytest.fixture
 def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
     """With nothing read before the constructor returns."""
-    monkeypatch.setattr("attnmap_widget.heads._AT_ONCE", 0.0)
-    monkeypatch.setattr("attnmap_widget.heads._ON_A_CHANGE", 0.0)
+    monkeypatch.setattr("attnmap_widget.heads.widget.widget._AT_ONCE", 0.0)
+    monkeypatch.setattr("attnmap_widget.heads.widget.widget._ON_A_CHANGE", 0.0)
     return Gate()
 
 

@@ -21,17 +21,11 @@ from ipywidgets import Layout
 from ipywidgets.embed import embed_data
 from PIL import Image
 
-from attnmap_widget import (
-    AttentionExplorer,
-    AttentionMap,
-    ImageAttention,
-    Patches,
-    ShapeError,
-    schemes,
-)
+from attnmap_widget import AttentionExplorer, AttentionMap, ImageAttention, Patches, ShapeError
 from attnmap_widget.files.pixels import png
-from attnmap_widget.grids import LongGrid, Survey
-from attnmap_widget.tiles import Tile
+from attnmap_widget.grid import schemes
+from attnmap_widget.grid.grids import LongGrid, Survey
+from attnmap_widget.grid.tiles import Tile
 
 PATCHES = Patches(2, 3, registers=1)  # CLS, reg1, then 2 × 3
 NAMES = PATCHES.labels

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from attnmap_widget.labels import raw_text, readable
+from attnmap_widget.grid.labels import raw_text, readable
 
 
 def _gpt2_alphabet() -> dict[int, str]:

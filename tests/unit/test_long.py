@@ -10,14 +10,7 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM
 from wire_support import places_of, states_of, values_of
 
-from attnmap_widget import (
-    AttentionExplorer,
-    AttentionMap,
-    Capture,
-    ShapeError,
-    State,
-    capture,
-)
+from attnmap_widget import AttentionExplorer, AttentionMap, Capture, ShapeError, State, capture
 
 TOKENS = 1200
 
@@ -99,7 +92,7 @@ def test_sliding_windows_are_hatched_where_they_do_not_look() -> None:
 def test_beside_a_notebook_a_first_look_comes_at_once(
     captured: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("attnmap_widget.reading_on._AT_ONCE", 0)
+    monkeypatch.setattr("attnmap_widget.exploring.reading_on._AT_ONCE", 0)
     whole = [truth(captured, 1, head) for head in range(3)]
 
     async def notebook() -> None:

@@ -12,12 +12,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attnmap_widget import AttentionExplorer, Capture, State, capture, reading_on, sources
+from attnmap_widget import AttentionExplorer, Capture, State, capture
 from attnmap_widget.errors import Stopped
-from attnmap_widget.grids import LongGrid
-from attnmap_widget.over_heads import OverHeads
-from attnmap_widget.states import cell_states
-from attnmap_widget.tiles import pooled
+from attnmap_widget.exploring import reading_on, sources
+from attnmap_widget.grid.grids import LongGrid
+from attnmap_widget.grid.over_heads import OverHeads
+from attnmap_widget.grid.states import cell_states
+from attnmap_widget.grid.tiles import pooled
 
 QUERIES, KEYS, HEADS = 1100, 1400, 3
 

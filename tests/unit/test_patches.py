@@ -11,13 +11,7 @@ import transformers as tf
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnmap_widget import (
-    AttentionExplorer,
-    AttentionMap,
-    Patches,
-    ShapeError,
-    explore,
-)
+from attnmap_widget import AttentionExplorer, AttentionMap, Patches, ShapeError, explore
 
 SMALL: dict[str, Any] = {
     "hidden_size": 16,

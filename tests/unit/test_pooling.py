@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from wire_support import places_of, values_of
 
 from attnmap_widget import AttentionExplorer, AttentionMap, capture
-from attnmap_widget.pooling import Bins
-from attnmap_widget.states import State, cell_states, counted, leaks
-from attnmap_widget.tiles import Tile, Window, pooled
+from attnmap_widget.grid.pooling import Bins
+from attnmap_widget.grid.states import State, cell_states, counted, leaks
+from attnmap_widget.grid.tiles import Tile, Window, pooled
 
 
 def brute_force(values: np.ndarray, states: np.ndarray, bin_: tuple[int, int]) -> np.ndarray:

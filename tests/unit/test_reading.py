@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from attnmap_widget import AttentionMap, Lean
-from attnmap_widget.reading import largest_keys
+from attnmap_widget.grid.reading import largest_keys
 
 nan = float("nan")
 

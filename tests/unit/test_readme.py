@@ -36,16 +36,21 @@ def test_the_reference_is_that_of_the_code():
 
 
 def test_the_table_of_rooms_has_each_module_of_the_package() -> None:
-    rooms = README.split("## How the pieces fit")[1].split("\n## ")[0]
-    files = {
-        name
-        for line in rooms.splitlines()
-        if line.startswith("| ")
-        for name in re.findall(r"`([\w/]+)`", line.split(" | ")[1])
-    }
-    package = REPOSITORY / "attnmap_widget"
-    modules = {file.stem for file in package.glob("*.py")} - {"__init__"}
-    assert files == modules | {"capturing/", "files/", "examples/"}
+    table = README.split("## How the pieces fit")[1].split("\n## ")[0]
+    package, room, listed = REPOSITORY / "attnmap_widget", "", set()
+    for line in table.splitlines():
+        cells = [cell.strip() for cell in line.split("|")]
+        if len(cells) != 5 or cells[1] in ("room", "---"):
+            continue
+        room = cells[1].strip("`") or room
+        folder = package / room if room.endswith("/") else package
+        names = re.findall(r"`(\w+)`", cells[2])
+        listed |= {folder / f"{name}.py" for name in names} or set(folder.glob("*.py"))
+    modules = set(package.rglob("*.py")) - set((package / "examples").rglob("*.py"))
+    inner = {one for one in modules if one.parent.parent.name in ("files", "capturing")}
+    unlisted = {one for one in modules - inner if one.name != "__init__.py"} - listed
+    assert unlisted == set()
+    assert all(one.is_file() for one in listed)
 
 
 def test_every_notebook_is_listed():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from attnmap_widget import AttentionMap, ShapeError, State
-from attnmap_widget.states import leaks
+from attnmap_widget.grid.states import leaks
 
 nan = float("nan")
 W, Z, E, C, N, P, Y = State  # in the order of their codes

@@ -21,16 +21,10 @@ from capture_support import (
 )
 from torch import nn
 
-from attnmap_widget import (
-    AttentionExplorer,
-    ShapeError,
-    capture,
-    examples,
-    measuring,
-    summarizing,
-)
+from attnmap_widget import AttentionExplorer, ShapeError, capture, examples
 from attnmap_widget.capturing import AttentionCall
-from attnmap_widget.summary import COLUMNS, HeadSummary, measure
+from attnmap_widget.heads import measuring, summarizing
+from attnmap_widget.heads.summary import COLUMNS, HeadSummary, measure
 
 BY_POSITION = ("distance", "diagonal", "previous", "induction", "duplicate")
 ATTENTION = {"do_sample": False, "max_new_tokens": 4, "min_new_tokens": 4}

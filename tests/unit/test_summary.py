@@ -14,8 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from attnmap_widget import ShapeError, measuring
-from attnmap_widget.summary import COLUMNS, HeadSummary, measure
+from attnmap_widget import ShapeError
+from attnmap_widget.heads import measuring
+from attnmap_widget.heads.summary import COLUMNS, HeadSummary, measure
 
 NAN = math.nan
 
@@ -207,9 +208,8 @@ def test_what_is_no_head_is_refused() -> None:
 
 
 def test_summaries_are_read_without_torch() -> None:
-    code = (
-        "import sys, attnmap_widget.moments, attnmap_widget.summary; print('torch' in sys.modules)"
-    )
+    modules = "attnmap_widget.heads.moments, attnmap_widget.heads.summary"
+    code = f"import sys, {modules}; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
 

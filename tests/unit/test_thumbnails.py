@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnmap_widget.states import State, cell_states
-from attnmap_widget.thumbnails import FIRST, STEPS, coarser, side, thumbnail
+from attnmap_widget.grid.states import State, cell_states
+from attnmap_widget.heads.thumbnails import FIRST, STEPS, coarser, side, thumbnail
 
 TOP = FIRST + STEPS
 

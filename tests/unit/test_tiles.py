@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from wire_support import places_of, values_of
 
 from attnmap_widget import AttentionMap, State
-from attnmap_widget.states import cell_states
-from attnmap_widget.tiles import Window, pooled, tile
+from attnmap_widget.grid.states import cell_states
+from attnmap_widget.grid.tiles import Window, pooled, tile
 
 
 def test_a_grid_of_a_million_cells_travels_whole_and_one_more_row_does_not() -> None:

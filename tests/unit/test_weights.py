@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
 from attnmap_widget import AttentionMap, ShapeError
-from attnmap_widget.weights import accept, accept_bool
+from attnmap_widget.grid.weights import accept, accept_bool
 
 W23 = [[0.1, 0.2, 0.7], [0.5, 0.25, 0.25]]
 

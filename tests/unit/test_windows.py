@@ -11,7 +11,7 @@ import transformers as tf
 from transformers.models.swin.modeling_swin import window_partition
 
 from attnmap_widget import ImageAttention, Patches, ShapeError, State, capture, explore
-from attnmap_widget.windows import Windows
+from attnmap_widget.images.windows import Windows
 
 CONFIG: dict[str, Any] = {
     "image_size": (40, 64),  # 10 × 16 patches: two rows of padding for windows of 4

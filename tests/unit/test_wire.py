@@ -12,10 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from wire_support import labels_of, places_of, states_of, values_of
 
-from attnmap_widget import AttentionMap, State, labels
-from attnmap_widget.grids import LongGrid, Survey
-from attnmap_widget.packed_labels import pack
-from attnmap_widget.tiles import Tile, bin_of, nameable
+from attnmap_widget import AttentionMap, State
+from attnmap_widget.grid import labels
+from attnmap_widget.grid.grids import LongGrid, Survey
+from attnmap_widget.grid.packed_labels import pack
+from attnmap_widget.grid.tiles import Tile, bin_of, nameable
 
 BUDGET = 2_200_000
 """Bytes of everything that the first display sends, the front end included."""

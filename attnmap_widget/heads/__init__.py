@@ -1,0 +1,1 @@
+"""All heads at once: thumbnails, and numbers that say what each does."""

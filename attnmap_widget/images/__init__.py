@@ -1,0 +1,1 @@
+"""Keys that are patches of a picture, and the picture itself."""
