@@ -31,7 +31,7 @@ def blocks() -> nn.Module:
     return nn.Sequential(Block(), Block()).eval()
 
 
-def shard_and_capture(rank: int, port: int, results: Any) -> None:
+def shard_and_capture(rank: int, meeting: str, results: Any) -> None:
     """One of two processes: three of the six heads are here."""
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.tensor.parallel import (
@@ -41,7 +41,7 @@ def shard_and_capture(rank: int, port: int, results: Any) -> None:
     )
 
     torch.set_num_threads(1)
-    dist.init_process_group("gloo", f"tcp://127.0.0.1:{port}", rank=rank, world_size=2)
+    dist.init_process_group("gloo", f"file://{meeting}", rank=rank, world_size=2)
     model, x = blocks(), torch.linspace(-1, 1, 2 * 5 * 24).view(2, 5, 24)
     plan = {"q": ColwiseParallel(), "k": ColwiseParallel(), "v": ColwiseParallel()}
     for block in model:
@@ -53,4 +53,5 @@ def shard_and_capture(rank: int, port: int, results: Any) -> None:
     cap.gather()  # nothing is left to gather
     read = [(cap.weights(n, None, 1), cap.value_norms(n, None, 1)) for n in cap.layers]
     results.put((rank, own, [[part.tolist() for part in layer] for layer in read]))
+    dist.barrier()  # one that leaves first tears the connection from under the other
     dist.destroy_process_group()

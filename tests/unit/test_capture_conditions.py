@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-import socket
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -117,15 +117,14 @@ def test_exported_module() -> None:
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning:torch.distributed")
-def test_heads_sharded_over_two_processes() -> None:
+def test_heads_sharded_over_two_processes(tmp_path: Path) -> None:
     with torch.no_grad(), capture(model := blocks()) as whole:
         model(torch.linspace(-1, 1, 2 * 5 * 24).view(2, 5, 24))
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
     context = mp.get_context("spawn")
     results = context.SimpleQueue()
-    mp.start_processes(shard_and_capture, (port, results), nprocs=2, start_method="spawn")
+    mp.start_processes(
+        shard_and_capture, (str(tmp_path / "meeting"), results), nprocs=2, start_method="spawn"
+    )
     for _ in range(2):
         _, own, layers = results.get()
         assert own == 3
