@@ -101,6 +101,37 @@ describe("values of another kind", () => {
 	});
 });
 
+describe("maps beside each other", () => {
+	test("stand at one height, whatever is above them, and are of one width", async () => {
+		const beside = document.createElement("div");
+		beside.className = "attnmap-beside";
+		beside.style.width = "700px";
+		document.body.append(beside);
+		const given = [
+			{ title: "short" },
+			{ title: "a title that breaks into lines ".repeat(4) },
+			{ title: "b", error: "a line or two of what is wrong here, in words" },
+		];
+		const maps = [];
+		for (const one of given) {
+			const host = document.createElement("div");
+			beside.append(host);
+			maps.push(await mount(stateOf(ROWS, one), { host }));
+		}
+		await frames(4);
+		const boxes = maps.map((map) => map.find(".attnmap-cells").getBoundingClientRect());
+		const [first, second, third] = boxes as [DOMRect, DOMRect, DOMRect];
+		expect(second.top).toBeCloseTo(first.top, 0);
+		expect(second.left).toBeGreaterThan(first.right);
+		// There is room for two: the third goes below, as large as they are.
+		expect(third.top).toBeGreaterThan(first.bottom);
+		expect(third.left).toBeCloseTo(first.left, 0);
+		for (const { width, height } of boxes) {
+			expect([width, height]).toEqual([first.width, first.height]);
+		}
+	});
+});
+
 describe("room for other labels", () => {
 	const long = ["a", "a rather long name", "c", "d", "e"];
 
