@@ -15,7 +15,7 @@ from .map import AttentionMap
 
 if TYPE_CHECKING:
     from .capturing import AttentionCall, Capture, capture
-    from .comparison import compare
+    from .comparison import Comparison, compare
     from .exploring.explorer import AttentionExplorer
     from .exploring.running import explore
     from .heads.corpus import summarize
@@ -31,6 +31,7 @@ __all__ = [
     "AttentionMap",
     "Capture",
     "CaptureError",
+    "Comparison",
     "HeadGrid",
     "HeadSummary",
     "ImageAttention",
@@ -52,6 +53,7 @@ _LAZY = {
     "ImageAttention": ".images.image",
     "HeadGrid": ".heads.widget",
     "HeadSummary": ".heads.summary",
+    "Comparison": ".comparison",
     "compare": ".comparison",
     "explore": ".exploring.running",
     "summarize": ".heads.corpus",

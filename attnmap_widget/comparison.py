@@ -26,9 +26,8 @@ _LINKED = ("hover", "selection", "viewport")
 _FOLLOWED = [name for name in INPUTS if name not in _LINKED] + ["title"]
 _LISTED = 5
 """Rows of the table."""
-_MAP = {"flex": "1 1 20em", "min_width": "0"}
-_SIDE_BY_SIDE = {"flex_flow": "row wrap", "grid_gap": "16px 20px"}
-_IN_A_LINE = {"flex_flow": "row wrap", "grid_gap": "0 12px"}
+_IN_COLUMNS = {"flex_flow": "row wrap", "grid_gap": "0 20px"}
+_COLUMN = {"flex": "1 1 28em", "flex_flow": "row wrap", "grid_gap": "0 12px"}
 
 
 def compare(a: Any, b: Any, *, names: tuple[str, str] = ("a", "b")) -> Comparison:
@@ -107,7 +106,7 @@ class Comparison(ipywidgets.VBox):  # type: ignore[misc]
         drawn = self._drawn(*read)
         shown = [None if s.source is None else s.source.show_values for s in self._sides]
         self.a, self.b, self.difference_map = (
-            AttentionMap(**inputs, show_values=show, layout=_MAP)
+            AttentionMap(**inputs, show_values=show)
             for inputs, show in zip(drawn, (shown[0], shown[1], shown[0]), strict=True)
         )
         self._links = [
@@ -117,17 +116,25 @@ class Comparison(ipywidgets.VBox):  # type: ignore[misc]
         ]
         self.table = ipywidgets.HTML()
         self._note()
-        self._row = ipywidgets.HBox(self._maps, layout=_SIDE_BY_SIDE)
-        self._menus = [
-            ipywidgets.HBox([ipywidgets.Label(f"{side.name}:"), *side.menus], layout=_IN_A_LINE)
-            for side in self._sides
-            if side.menus
+        self._make_room()
+        self._row = ipywidgets.GridBox(self._maps).add_class("attnmap-beside")
+        shown_menus = [side for side in self._sides if side.menus]
+        self._headings = [_heading(side.name) for side in shown_menus]
+        self._columns = [
+            ipywidgets.HBox([heading, *side.menus], layout=_COLUMN)
+            for heading, side in zip(self._headings, shown_menus, strict=True)
         ]
-        super().__init__([*self._menus, self._row, self.table])
+        self._menus = ipywidgets.HBox(self._columns, layout=_IN_COLUMNS)
+        super().__init__([*([self._menus] if shown_menus else []), self._row, self.table])
         self.add_class("attnmap-explorer")  # where keys typed into menus stay in them
         self._seen = (*read, *(side.title for side in self._sides))
         for source in self._sources:
             source.observe(self._follow, names=_FOLLOWED)
+
+    @property
+    def _between(self) -> str:
+        """What the difference is called."""
+        return f"{self._names[1]} − {self._names[0]}"
 
     @property
     def _maps(self) -> tuple[AttentionMap, AttentionMap, AttentionMap]:
@@ -165,9 +172,9 @@ class Comparison(ipywidgets.VBox):  # type: ignore[misc]
         difference = differences.subtract(a, b)
         titles = [side.title for side in self._sides]
         captions = [_join(name, title) for name, title in zip(self._names, titles, strict=True)]
-        between = f"{self._names[1]} − {self._names[0]}"
-        same = titles[0] if titles[0] == titles[1] else f"{titles[1] or '?'} − {titles[0] or '?'}"
-        captions.append(_join(between, same))
+        one, other = titles
+        differ = "" if one == other else f"{other or '?'} − {one or '?'}"
+        captions.append(_join(self._between, differ))
         inputs = (*differences.on_one_range(a, b), difference)
         return [{**each, "title": title} for each, title in zip(inputs, captions, strict=True)]
 
@@ -185,11 +192,20 @@ class Comparison(ipywidgets.VBox):  # type: ignore[misc]
             drawn = self._drawn(*read)
             for shown, inputs in zip(self._maps, drawn, strict=True):
                 shown.update(**inputs, error="")
+            self._make_room()
         except Exception as failure:  # noqa: BLE001 - whatever was chosen, it belongs in view
             self.error = self.difference_map.error = str(failure) or repr(failure)
             return
         self.error = ""
         self._note()
+
+    def _make_room(self) -> None:
+        """Lay all three out by the longest labels, so that equal cells stand side by side."""
+        between = self.difference_map._checked
+        for shown in (self.a, self.b):
+            own = shown._checked
+            alike = own.tokens == between.tokens and own.rows == between.rows
+            shown._room = None if alike else between
 
     def _note(self) -> None:
         self.table.value = table(self)
@@ -203,7 +219,8 @@ class Comparison(ipywidgets.VBox):  # type: ignore[misc]
         """
         from .files.html import comparison_to_html
 
-        title = self.difference_map.title
+        one, other = (side.title for side in self._sides)
+        title = _join(self._between, one) if one == other else self.difference_map.title
         figures = [shown._figure() for shown in self._maps]
         return comparison_to_html(title, figures, table(self), theme, quantize=quantize)
 
@@ -237,8 +254,8 @@ class Comparison(ipywidgets.VBox):  # type: ignore[misc]
                 source.unobserve(self._follow, names=_FOLLOWED)
             for link in self._links:
                 link.unlink()
-            labels_ = [row.children[0] for row in self._menus]
-            for widget in (*self._maps, *labels_, *self._menus, self._row, self.table):
+            own = (*self._headings, *self._columns, self._menus)
+            for widget in (*self._maps, *own, self._row, self.table):
                 widget.layout.close()
                 widget.close()
         super().close()
@@ -294,6 +311,10 @@ _NUMBER = f"{_CELL};text-align:right;font-variant-numeric:tabular-nums;overflow-
 
 def _named(tokens: list[str], index: int) -> str:
     return f"<bdi>{html.escape(tokens[index])}</bdi> ({index})"
+
+
+def _heading(name: str) -> ipywidgets.Label:
+    return ipywidgets.Label(name, style={"font_weight": "600"})
 
 
 def _join(name: str, title: str) -> str:

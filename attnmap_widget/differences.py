@@ -138,6 +138,7 @@ def subtract(a: Checked, b: Checked) -> dict[str, Any]:
         "positions": _positions(a, b),
         "query_offset": 0,
         "softmax": False,
+        "value_title": "difference",
         "scheme": schemes.DIVERGING_DEFAULT,
         "color_scale": "symmetric",
         "color_range": None,

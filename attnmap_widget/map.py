@@ -135,6 +135,7 @@ class AttentionMap(FileMethods, anywidget.AnyWidget):
     positions = _Input(help="Where the keys stand in the sequence; or a pair (keys, queries).")
     query_title = _Input(help='What the rows are: "Query".').tag(sync=True)
     key_title = _Input(help='What the columns are: "Key".').tag(sync=True)
+    value_title = _Input(help='What the numbers are: "weight".').tag(sync=True)
     softmax = _Input(
         help="False: weights of any sign and sum, as differences and norms are; not checked as "
         "a softmax is."
@@ -153,6 +154,10 @@ class AttentionMap(FileMethods, anywidget.AnyWidget):
         sync=True, to_json=lambda detail, _: None if detail is None else detail.to_wire()
     )
     _top = t.Any(None).tag(sync=True)
+    _room = t.Any(None).tag(
+        sync=True, to_json=lambda room, _: None if room is None else _named(room)
+    )
+    """Another map of this shape (Checked): laid out by its labels, maps side by side line up."""
     _colors = t.Dict().tag(sync=True)
     _checks = t.List(t.Unicode()).tag(sync=True)
 
@@ -333,6 +338,7 @@ class AttentionMap(FileMethods, anywidget.AnyWidget):
         super().close()
         for name in ("tokens", "queries", "weights", "mask", "padding", "positions", "not_yet"):
             self._trait_values.pop(name, None)
+        self._trait_values.pop("_room", None)
         self.__dict__.pop("_checked", None)
 
 
@@ -375,6 +381,10 @@ def _queries_to_wire(checked: Checked) -> dict[str, Any] | None:
     if checked.one_axis:
         return None
     return labels.to_wire(checked.rows, axes.to_wire(checked.axes.queries))
+
+
+def _named(checked: Checked) -> dict[str, Any]:
+    return {"tokens": _keys_to_wire(checked), "queries": _queries_to_wire(checked)}
 
 
 def _viewport_to_wire(checked: Checked) -> list[int] | None:

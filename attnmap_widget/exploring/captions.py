@@ -13,12 +13,15 @@ from ..grid.weights import BoolGrid, shape_of
 from .combined import layers_of, offer
 from .sources import Choice, Extraction, Source, StackSource
 
+NORMS = "‖αv‖"
+"""What value norms are called (Kobayashi et al. 2020)."""
+
 
 def title(source: Source, choice: Choice, seen: Extraction | None, caption: str) -> str:
     """Which head is shown, and over how many a mean or maximum was taken."""
     parts = [caption] if caption else []
     if choice.measure != "weights":
-        parts.append("‖αv‖")
+        parts.append(NORMS)
     there = offer(source, choice.layer, choice.kind)
     if source.named_layers and not isinstance(choice.layer, str):
         parts.append(f"Layer {choice.layer}")
@@ -70,6 +73,11 @@ def is_softmax(choice: Choice) -> bool:
     if choice.measure != "weights":
         return False
     return choice.layer == "rollout" or "max" not in (choice.layer, choice.head)
+
+
+def value_title(choice: Choice, given: str) -> str:
+    """What the numbers are: norms, or as the user calls the weights."""
+    return NORMS if choice.measure != "weights" else given
 
 
 def labels(

@@ -47,6 +47,7 @@ class Drawing(ReadingOn):
     """Options of the map that follow from the source, as the user did not give them."""
     _own_mask: bool
     _softmax: Any
+    _value_title: Any
     _caption: str
     _arranged = False
     """Whether rows and columns have ever been other than the tokens."""
@@ -69,6 +70,7 @@ class Drawing(ReadingOn):
             "queries": rows,
             "status": status,
             "softmax": self._softmax and captions.is_softmax(choice),
+            "value_title": captions.value_title(choice, self._value_title),
         }
         if self._own_mask and isinstance(self._source, CaptureSource):
             inputs["mask"] = seen.allowed

@@ -13,6 +13,7 @@ import ipywidgets
 import traitlets as t
 
 from ..files.explorer import ExplorerFiles
+from ..grid.axes import VALUE
 from ..grid.grids import LongGrid
 from ..grid.options import Options, refuse_unknown
 from ..images.patches import Patches, as_patches
@@ -164,6 +165,7 @@ class AttentionExplorer(Drawing, Menus, ExplorerFiles, ipywidgets.VBox):  # type
         self._sized = {name: map_options[name] for name in arranging.SIZED if name in map_options}
         self._caption = str(map_options.pop("title", None) or "")
         self._softmax = map_options.pop("softmax", True)
+        self._value_title = map_options.pop("value_title", VALUE)
         self._own_mask = not {"mask", "causal", "not_yet"} & map_options.keys()
         self._placed = {"padding", "positions", "generated"} - map_options.keys()
         if "query_offset" in map_options:

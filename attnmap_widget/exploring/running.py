@@ -213,9 +213,15 @@ class _TextBox:
         self._pass: Pass | None = None
         # A run changes the model's mode for its time, so there is one at a time.
         self._one_run = threading.Lock()
-        # Beside other menus, as in a comparison, its width would be that of a word or two.
-        wide = {"width": "auto", "min_width": "min(100% - 4px, 40em)"}
-        box = ipywidgets.Text(value=text, description="Text", continuous_update=False, layout=wide)
+        # Beside other menus, as in a comparison, its width would be that of a word or two; there
+        # it leaves room for a name before it.
+        box = ipywidgets.Text(
+            value=text,
+            description="Text",
+            continuous_update=False,
+            layout={"width": "auto", "min_width": "min(100% - 6em, 40em)"},
+            style={"description_width": "initial"},
+        )
         box.observe(self._again, names="value")
         explorer.children = (box, *explorer.children)
 

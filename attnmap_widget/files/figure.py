@@ -25,6 +25,8 @@ class Figure:
     """One quiet line; pages have it, pictures do not."""
     bins: int | None = None
     """Rows and columns that are drawn at most; more are pooled, and the figure says so."""
+    room: Checked | None = None
+    """Another map of this shape, beside which it stands: laid out by its labels, both line up."""
 
     @cached_property
     def tile(self) -> Tile:
@@ -49,6 +51,13 @@ class Figure:
     def keys(self) -> list[str]:
         """Readable labels of the keys."""
         return labels.readable(self.checked.tokens)
+
+    @property
+    def spacing(self) -> tuple[list[str], list[str]]:
+        """Labels of rows and columns that the layout has room for."""
+        if self.room is None:
+            return self.queries, self.keys
+        return labels.readable(self.room.rows), labels.readable(self.room.tokens)
 
     @cached_property
     def queries(self) -> list[str]:

@@ -28,8 +28,7 @@ _STYLE = """\
 body{margin:0;padding:1.2em;background:var(--page);color:var(--ink);
 font:13px/1.4 system-ui,-apple-system,"Segoe UI","Helvetica Neue",Arial,sans-serif}
 main{max-width:64em;margin:0 auto}
-main:has(.maps){max-width:110em}
-.maps{display:flex;flex-wrap:wrap;align-items:start;gap:1.6em}
+main:has(.attnmap-beside){max-width:110em}
 h1{position:absolute;width:1px;height:1px;margin:0;overflow:hidden;clip-path:inset(50%)}
 .menus{display:flex;flex-wrap:wrap;gap:.4em 1.4em;margin:0 0 .8em}
 .menus select{font:inherit;min-width:4em;margin-left:.2em}

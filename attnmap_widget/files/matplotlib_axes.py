@@ -133,7 +133,8 @@ def _legend(ax: Any, figure: Figure, ramp: Any, patches: list[Any], warning: str
     colors = figure.checked.colors
     norm = (LogNorm if colors.scale == "log" else Normalize)(*colors.range)
     mappable = ScalarMappable(norm, ListedColormap(ramp / 255))
-    bar = ax.figure.colorbar(mappable, ax=ax, shrink=0.7, label="weight")
+    bar = ax.figure.colorbar(mappable, ax=ax, shrink=0.7)
+    bar.set_label(figure.checked.options.value_title, parse_math=False)
     bar.set_ticks(list(tick_values(figure)), labels=list(ticks(figure)))
     bar.minorticks_off()
     bar.outline.set_visible(False)

@@ -18,13 +18,14 @@ class FileMethods:
     title: Any
     show_values: Any
     status: Any
+    _room: Any
 
     def _figure(self) -> Figure:
         from .figure import Figure
 
         if "_checked" not in self.__dict__:
             raise RuntimeError("the map is closed and has let go of its weights")
-        return Figure(self._checked, self.title, self.show_values, self.status)
+        return Figure(self._checked, self.title, self.show_values, self.status, room=self._room)
 
     def to_svg(self, theme: str = "light") -> str:
         """The map as a standalone SVG: text as text, cells as vectors up to 64 × 64.

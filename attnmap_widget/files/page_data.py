@@ -11,6 +11,7 @@ import numpy as np
 
 from ..grid import axes, labels
 from ..grid.axes import IntArray
+from ..grid.checked import Checked
 from ..grid.tiles import Tile
 from ..grid.tokens import Token
 from ..grid.weights import FloatGrid
@@ -69,10 +70,11 @@ class PageData:
         colors = checked.colors.to_wire()
         named = checked.axes
         return {
-            "tokens": self._named(checked.tokens, named.keys),
-            "queries": None if checked.one_axis else self._named(checked.rows, named.queries),
+            **self._axes_of(checked),
+            "_room": None if figure.room is None else self._axes_of(figure.room),
             "query_title": named.query_title,
             "key_title": named.key_title,
+            "value_title": options.value_title,
             "generated": options.generated,
             "weights": self._tile(whole),
             "scheme": checked.colors.scheme.name,
@@ -88,6 +90,10 @@ class PageData:
             "_colors": {**colors, "ramp": self._number(self._buffers, colors["ramp"])},
             "_checks": list(checked.checks),
         }
+
+    def _axes_of(self, checked: Checked) -> dict[str, int | None]:
+        queries = None if checked.one_axis else self._named(checked.rows, checked.axes.queries)
+        return {"tokens": self._named(checked.tokens, checked.axes.keys), "queries": queries}
 
     def _named(self, tokens: tuple[Token, ...], positions: IntArray | None) -> int:
         return self._number(self._labels, (tokens, axes.to_wire(positions)))

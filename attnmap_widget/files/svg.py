@@ -6,6 +6,7 @@ The parts are drawn as strings of elements: head, cells, axes, emphasis, legend,
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from . import metrics, svg_axes, svg_cells, svg_legend, words, xml
 from .figure import Figure, Theme, find_theme
@@ -44,7 +45,8 @@ def to_svg(
         Also mark the direction of tokens inside sentences with characters, for renderers that do
         not know `unicode-bidi`.
     """
-    layout = lay_out(figure.tile, (figure.queries, figure.keys))
+    layout = lay_out(figure.tile, figure.spacing)
+    layout = replace(layout, queries=figure.queries, keys=figure.keys)
     scene = Scene(figure, layout, find_theme(theme), vector_cells, enlarge, isolate)
     font = layout.font
     legend = svg_legend.draw(scene)

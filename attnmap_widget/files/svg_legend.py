@@ -52,13 +52,11 @@ def occurring(figure: Figure) -> list[tuple[State | None, str]]:
     leaking = int(leaks(tile.values, tile.states).sum())
     found: list[tuple[State | None, str]] = [
         (state, words)
-        for state, words in state_words(figure.checked.axes).items()
+        for state, words in state_words(figure.checked).items()
         if int((tile.states == state).sum()) > (leaking if state == State.CANNOT_LOOK else 0)
     ]
     if leaking:
-        found.append(
-            (None, f"{leak_words(figure.checked.axes)} ({numbers.count(leaking, 'cell')})")
-        )
+        found.append((None, f"{leak_words(figure.checked)} ({numbers.count(leaking, 'cell')})"))
     return found
 
 
@@ -89,7 +87,8 @@ def tick_values(figure: Figure) -> tuple[float, float, float]:
 
 
 def _title(figure: Figure) -> str:
-    return "weight (log scale)" if figure.checked.colors.scale == "log" else "weight"
+    title = figure.checked.options.value_title
+    return f"{title} (log scale)" if figure.checked.colors.scale == "log" else title
 
 
 def _notes(figure: Figure, layout: Layout) -> list[str]:

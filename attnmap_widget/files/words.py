@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..grid import labels
-from ..grid.axes import Axes
+from ..grid.axes import VALUE
+from ..grid.checked import Checked
 from ..grid.grids import LongGrid
 from ..grid.options import Cell
 from ..grid.states import State, StateGrid, counted, leaks
@@ -18,10 +19,11 @@ from . import numbers
 from .figure import Figure
 
 
-def state_words(axes: Axes) -> dict[State, str]:
+def state_words(checked: Checked) -> dict[State, str]:
     """What each state is called, in the order of the legend."""
+    axes = checked.axes
     return {
-        State.EMPTY: "empty (no weight given)",
+        State.EMPTY: f"empty (no {checked.options.value_title} given)",
         State.CANNOT_LOOK: "cannot look" if axes.attention else "masked",
         State.NO_VALID_KEY: axes.no_key,
         State.PADDING: "padding",
@@ -29,9 +31,10 @@ def state_words(axes: Axes) -> dict[State, str]:
     }
 
 
-def leak_words(axes: Axes) -> str:
+def leak_words(checked: Checked) -> str:
     """What a weight is called that is where none may be."""
-    return "weight where it cannot look" if axes.attention else "weight where masked"
+    where = "it cannot look" if checked.axes.attention else "masked"
+    return f"{checked.options.value_title} where {where}"
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,8 @@ class Piece:
 def sentence(figure: Figure, cell: Cell) -> list[Piece]:
     """The pinned cell in words: it (9) looks at trophy (1) 0.41 · 1st of 10 in its row.
 
-    Where the axes have names of their own: Token it (9) → Expert 3 (3) 0.41.
+    Where the axes have names of their own: Token it (9) → Expert 3 (3) 0.41; where the value has
+    one: it (9) looks at trophy (1): difference −0.41.
     """
     weight, notes = _reading(figure, cell)
     query, key = cell
@@ -55,6 +59,9 @@ def sentence(figure: Figure, cell: Cell) -> list[Piece]:
     pieces = _name(of_query, axes.query_at(query), figure.queries[query], checked.rows[query])
     pieces.append(Piece(" looks at " if looks else " → "))
     pieces += _name(of_key, axes.key_at(key), figure.keys[key], checked.tokens[key])
+    value = checked.options.value_title
+    if weight is not None and value != VALUE:
+        pieces.append(Piece(f": {value}"))
     if weight is not None:
         pieces.append(Piece(f" {numbers.weight(weight)}", "strong"))
     return pieces + [Piece(f" · {note}", "muted") for note in notes]
@@ -70,14 +77,13 @@ def _name(title: str, position: int, label: str, token: Token) -> list[Piece]:
 def _reading(figure: Figure, cell: Cell) -> tuple[float | None, list[str]]:
     """The weight, None where there is none to show, and what else there is to say."""
     query, key = cell
-    axes = figure.checked.axes
-    named = state_words(axes)
+    named = state_words(figure.checked)
     row, states = _line(figure, (query, query + 1, 0, figure.checked.shape[1]))
     weight, state = float(row[key]), State(int(states[key]))
     leaking = leaks(row, states)
     there = counted(states) | leaking
     if leaking[key]:
-        words = [leak_words(axes)]
+        words = [leak_words(figure.checked)]
     elif state == State.PADDING:
         words = [_padding_side(figure, cell, states)]
     else:

@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 from ..errors import ShapeError
 
 QUERY, KEY = "Query", "Key"
+VALUE = "weight"
+"""What the numbers are, unless told otherwise."""
 _JOINERS = "[\u200c\u200d]"
 """They print nothing, but Persian words and emoji of families are spelled with them."""
 LAST_POSITION = (1 << 32) - 1
@@ -83,12 +85,12 @@ PLAIN = Axes()
 
 
 def accept_title(name: str, given: Any) -> str:
-    """A name of an axis: one line of text. TypeError or ValueError otherwise."""
+    """A name of an axis or of the numbers: one line. TypeError or ValueError otherwise."""
     if not isinstance(given, str):
         raise TypeError(f"{name}: got {given!r}, expected text such as 'Token'")
     seen = re.sub(_JOINERS, "", given)
     if not seen.strip() or not seen.isprintable():
-        raise ValueError(f"{name}: got {given!r}; say in one line what stands along this axis")
+        raise ValueError(f"{name}: got {given!r}; say in one line what it is")
     return given
 
 

@@ -27,6 +27,7 @@ INPUTS = (
     *GRID_INPUTS,
     *STATE_OPTIONS,
     "softmax",
+    "value_title",
     *AXIS_OPTIONS,
     *_COLOR_OPTIONS,
     "pool",
@@ -60,6 +61,7 @@ class Options:
     """None: everything."""
     query_title: str = axes.QUERY
     key_title: str = axes.KEY
+    value_title: str = axes.VALUE
 
 
 def accept_options(
@@ -88,7 +90,7 @@ def accept_options(
                 )
             case "generated":
                 value = None if given is None else _marks(given, shape, one_list=one_list)
-            case "query_title" | "key_title":
+            case "query_title" | "key_title" | "value_title":
                 value = axes.accept_title(name, given)
             case "exclude_keys":
                 value = _keys(given, shape[1])

@@ -24,7 +24,7 @@ from .patches import as_patches
 
 _SETTLE = 0.02
 """Seconds in which further hovers replace the one whose row is still to be read."""
-_MAP_TRAITS = ("weights", "tokens", "queries", "title", "_colors")
+_MAP_TRAITS = ("weights", "tokens", "queries", "title", "value_title", "_colors")
 
 
 class ImageAttention(anywidget.AnyWidget):
@@ -79,6 +79,7 @@ class ImageAttention(anywidget.AnyWidget):
     _row = t.Any(None).tag(sync=True, to_json=lambda row, _: row.to_wire())
     _colors = t.Dict().tag(sync=True)
     _map_title = t.Unicode().tag(sync=True)
+    _value_title = t.Unicode().tag(sync=True)
 
     def __init__(self, source: Any, image: Any, patches: Any = None, **options: Any) -> None:
         known = ("opacity", "smooth", "title", "layout", "tooltip", "tabbable")
@@ -176,6 +177,7 @@ class ImageAttention(anywidget.AnyWidget):
             "_row": row,
             "_colors": self._map._colors,
             "_map_title": self._map.title,
+            "_value_title": self._map.value_title,
             "error": "",
         }
 

@@ -50,6 +50,8 @@ export interface ImageState {
 	_row: WireRow;
 	_colors: WireColors;
 	_map_title: string;
+	/** what the map's numbers are: "weight" */
+	_value_title: string;
 	/** the key under the pointer here */
 	hover: number | null;
 	/** the key that shall be the query; none: let go of it */

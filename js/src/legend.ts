@@ -16,8 +16,9 @@ export function drawLegend(into: HTMLElement, scene: Scene, more: readonly strin
 	const survey = surveyOf(scene);
 	into.classList.toggle("attnmap-flat", layout.below);
 	const { tile } = topLayer(scene);
-	const weight = tile.pool === "mean" && isPooled(tile) ? "mean weight" : "weight";
-	const words = colors.scale === "log" ? `${weight} (log scale)` : weight;
+	const mean = tile.pool === "mean" && isPooled(tile) ? "mean " : "";
+	const log = colors.scale === "log" ? " (log scale)" : "";
+	const words = mean + scene.titles.value + log;
 	const title = element("div", "legend-title", {}, [words]);
 	const scale = element("div", "legend-scale", {}, [
 		ramp(scene.palette, layout.below),

@@ -28,7 +28,7 @@ import { isPooled } from "./tile";
 import { createTiles } from "./tiles";
 import { createTop } from "./top";
 import { buildView, classesOf, enter } from "./view";
-import { generatedWords } from "./words";
+import { ATTENTION, generatedWords } from "./words";
 
 const TOO_SMALL = ["cells are too small to write values in"];
 
@@ -118,7 +118,11 @@ export function createMap(host: HTMLElement, model: Model, signal: AbortSignal):
 		if (!stale.layout && !stale.paint && !stale.view) return;
 		const keys = labelsOf(model.get("tokens"));
 		const queries = labelsOf(model.get("queries") ?? model.get("tokens"));
-		const titles = { query: model.get("query_title"), key: model.get("key_title") };
+		const titles = {
+			query: model.get("query_title"),
+			key: model.get("key_title"),
+			value: model.get("value_title") ?? ATTENTION.value,
+		};
 		const generated = model.get("generated") ?? [null, null];
 		if (stale.layout || whole === null) {
 			const style = getComputedStyle(root);
@@ -128,7 +132,11 @@ export function createMap(host: HTMLElement, model: Model, signal: AbortSignal):
 				measure = createMeasure(family);
 			}
 			theme = detectTheme(root);
-			const texts = { rows: queries.labels, columns: keys.labels };
+			const room = model.get("_room");
+			const texts = {
+				rows: room ? labelsOf(room.queries ?? room.tokens).labels : queries.labels,
+				columns: room ? labelsOf(room.tokens).labels : keys.labels,
+			};
 			whole = layoutMap(tile.size, width, font, devicePixelRatio || 1, texts, measure);
 		}
 		const inView = camera.view();
@@ -198,10 +206,11 @@ export function createMap(host: HTMLElement, model: Model, signal: AbortSignal):
 
 	const react = reactTo<State>(model, signal);
 	react(["weights", "viewport", "_detail"], () => invalidate({ tile: true }));
-	react(["tokens", "queries", "query_title", "key_title", "generated"], () => {
+	react(["tokens", "queries", "query_title", "key_title", "value_title", "generated"], () => {
 		navigation.forget();
 		relayout();
 	});
+	react(["_room"], relayout);
 	react(["_colors", "show_values"], () => invalidate({ paint: true }));
 	react(["title"], () => invalidate({ view: true }));
 	react(["hover", "selection", "_top"], schedule);

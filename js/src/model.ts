@@ -105,6 +105,8 @@ export interface State {
 	/** what the rows and the columns are: "Query", "Key" */
 	query_title: string;
 	key_title: string;
+	/** what the numbers are: "weight" */
+	value_title: string;
 	weights: WireTile;
 	scheme: string;
 	show_values: boolean | null;
@@ -116,6 +118,8 @@ export interface State {
 	_top: TopKeys | null;
 	/** the first index that was generated on each axis; null: none is marked there */
 	generated: Generated | null;
+	/** labels beside which the map is laid out in place of its own, so that several line up */
+	_room: Pick<State, "tokens" | "queries"> | null;
 	title: string;
 	class_name: string;
 	hover: Cell | null;

@@ -191,7 +191,7 @@ export function createImage(host: HTMLElement, model: ImageModel, signal: AbortS
 			new Int32Array(image.data.buffer).set(into.subarray(number * size, (number + 1) * size));
 			overlay.getContext("2d")?.putImageData(image, 0, 0);
 		}
-		drawLegend(view.legend, colors, palette, bareWords(placing, row));
+		drawLegend(view.legend, model.get("_value_title"), colors, palette, bareWords(placing, row));
 		drawBeside(view.beside, row);
 		schedule();
 	}
@@ -209,7 +209,7 @@ export function createImage(host: HTMLElement, model: ImageModel, signal: AbortS
 		place();
 		if (row !== null) repaint();
 	});
-	react(["_row", "_colors", "smooth"], repaint);
+	react(["_row", "_colors", "_value_title", "smooth"], repaint);
 	react(["opacity", "smooth"], dress);
 	react(["hover"], () => {
 		if (model.get("hover") !== null) outside = null;
@@ -298,6 +298,7 @@ function describe(view: ImageView, placing: Placing, row: Row, patch: number | n
 
 function drawLegend(
 	into: HTMLElement,
+	value: string,
 	colors: WireColors,
 	palette: Int32Array,
 	bare: readonly string[],
@@ -305,12 +306,12 @@ function drawLegend(
 	const notes = bare.length > 0 ? [...colors.notes, `no colour: ${bare.join(", ")}`] : colors.notes;
 	into.replaceChildren(
 		element("div", "legend-title", {}, [
-			colors.scale === "log" ? "weight (log scale)" : "weight, as in the map",
+			value + (colors.scale === "log" ? " (log scale)" : ", as in the map"),
 		]),
 		ramp(palette, true),
 		element("div", "image-ticks", {}, ticks(colors)),
 		...notes.map((text) => element("p", "legend-note", {}, [text])),
-		element("p", "smooth-note", {}, ["smoothed between patches; one weight a patch"]),
+		element("p", "smooth-note", {}, [`smoothed between patches; one ${value} a patch`]),
 	);
 }
 

@@ -27,10 +27,14 @@ type Stored<L> = {
 type StoredLabels = Stored<Labels> | Stored<PackedLabels>;
 
 export interface StoredState
-	extends Omit<State, "tokens" | "queries" | "weights" | "_detail" | "_colors" | "hover"> {
+	extends Omit<
+		State,
+		"tokens" | "queries" | "_room" | "weights" | "_detail" | "_colors" | "hover"
+	> {
 	/** numbers of `PageData.labels` */
 	tokens: number;
 	queries: number | null;
+	_room: { tokens: number; queries: number | null } | null;
 	weights: StoredTile;
 	_detail: StoredTile | null;
 	_colors: Omit<State["_colors"], "ramp"> & { ramp: number };
@@ -110,10 +114,14 @@ export function stateOf(data: PageData, map: StoredMap): State {
 			at: tile.at === null ? null : buffer(tile.at),
 		};
 	};
+	const named = ({ tokens, queries }: Pick<StoredState, "tokens" | "queries">) => ({
+		tokens: labels(tokens),
+		queries: queries === null ? null : labels(queries),
+	});
 	return {
 		...state,
-		tokens: labels(state.tokens),
-		queries: state.queries === null ? null : labels(state.queries),
+		...named(state),
+		_room: state._room && named(state._room),
 		weights: wire(state.weights),
 		_detail: state._detail && wire(state._detail),
 		_colors: { ...state._colors, ramp: buffer(state._colors.ramp) },
@@ -177,13 +185,12 @@ export function openPage(into: HTMLElement, data: PageData, signal: AbortSignal)
 
 function openLinked(into: HTMLElement, data: PageData, signal: AbortSignal): void {
 	const row = document.createElement("div");
-	row.className = "maps";
+	row.className = "attnmap-beside";
 	into.append(row);
 	const models = data.maps.map((map) => new PageModel(stateOf(data, map)));
 	link(models);
 	for (const model of models) {
 		const host = document.createElement("div");
-		host.style.flex = "1 1 20em";
 		row.append(host);
 		createMap(host, model, signal);
 	}

@@ -14,7 +14,7 @@ import {
 	stateAt,
 	weightAt,
 } from "./tile";
-import { inside, isAttention, leakWords, stateWords, type Titles } from "./words";
+import { inside, isAttention, leakWords, stateWords, type Titles, valueWords } from "./words";
 
 export interface Name {
 	/** where it stands in the sequence */
@@ -143,7 +143,8 @@ function tokenPieces(title: string, name: Name): Piece[] {
 
 /**
  * "it (9) looks at trophy (1) 0.41 · 1st of 10 in its row · row sums to 1.00"; where the axes have
- * names of their own, "Token it (9) → Expert 3 (3) 0.41 · …"
+ * names of their own, "Token it (9) → Expert 3 (3) 0.41 · …"; where the value has one,
+ * "it (9) looks at trophy (1): difference −0.41 · …"
  */
 export function sentence(reading: Reading): Piece[] {
 	const weighted = !Number.isNaN(reading.weight);
@@ -152,6 +153,8 @@ export function sentence(reading: Reading): Piece[] {
 	const pieces = tokenPieces(query, reading.query);
 	pieces.push({ text: weighted && attention ? " looks at " : " → ", kind: "plain" });
 	pieces.push(...tokenPieces(key, reading.key));
+	const value = valueWords(reading.titles);
+	if (weighted && value) pieces.push({ text: `: ${value.trimEnd()}`, kind: "plain" });
 	if (weighted) pieces.push({ text: ` ${formatWeight(reading.weight)}`, kind: "strong" });
 	const rest = reading.words === null ? reading.notes : [reading.words, ...reading.notes];
 	for (const note of rest) pieces.push({ text: ` · ${note}`, kind: "muted" });
@@ -160,7 +163,8 @@ export function sentence(reading: Reading): Piece[] {
 
 /** The same, briefly, for the focused cell of the grid. */
 export function spoken(reading: Reading): string {
-	const value = Number.isNaN(reading.weight) ? "" : formatWeight(reading.weight);
+	const { weight } = reading;
+	const value = Number.isNaN(weight) ? "" : valueWords(reading.titles) + formatWeight(weight);
 	const said = [value, reading.words ?? ""].filter(Boolean).join(", ");
 	const { query, key, titles } = reading;
 	const [a, b] = isAttention(titles) ? ["", ""] : [`${titles.query} `, `${titles.key} `];

@@ -2,13 +2,14 @@
 
 import { type Generated, type Labels, positionAt, State } from "./model";
 
-/** What the axes are called. */
+/** What the axes are called, and what a cell holds. */
 export interface Titles {
 	query: string;
 	key: string;
+	value: string;
 }
 
-export const ATTENTION: Titles = { query: "Query", key: "Key" };
+export const ATTENTION: Titles = { query: "Query", key: "Key", value: "weight" };
 
 /** Whether rows look at columns; else they are things of some other kind. */
 export function isAttention({ query, key }: Titles): boolean {
@@ -19,7 +20,7 @@ export function isAttention({ query, key }: Titles): boolean {
 export function stateWords(titles: Titles): ReadonlyMap<number, string> {
 	const attention = isAttention(titles);
 	return new Map([
-		[State.empty, "empty (no weight given)"],
+		[State.empty, `empty (no ${titles.value} given)`],
 		[State.cannotLook, attention ? "cannot look" : "masked"],
 		[State.noValidKey, `no valid ${inside(titles.key, "Key")}`],
 		[State.padding, "padding"],
@@ -28,7 +29,7 @@ export function stateWords(titles: Titles): ReadonlyMap<number, string> {
 }
 
 export function leakWords(titles: Titles): string {
-	return isAttention(titles) ? "weight where it cannot look" : "weight where masked";
+	return `${titles.value} where ${isAttention(titles) ? "it cannot look" : "masked"}`;
 }
 
 /** 3 queries × 8 keys; 3 × 8 (Token × Expert). */
@@ -61,4 +62,9 @@ export function topWords(titles: Titles): string {
 /** A title in the middle of a sentence; one that was given keeps its capitals. */
 export function inside(title: string, usual: string): string {
 	return title === usual ? title.toLowerCase() : title;
+}
+
+/** "weight" needs no saying before each number; other values do. */
+export function valueWords({ value }: Titles): string {
+	return value === ATTENTION.value ? "" : `${value} `;
 }

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { Labels, State } from "../src/model";
 import { labels, names, softmaxRows, stateOf, tileOf } from "./fixtures";
-import { mount } from "./page";
+import { frames, mount } from "./page";
 
 const ROWS = softmaxRows(3, 5);
 
@@ -65,6 +65,93 @@ describe("positions", () => {
 		map.model.change({ tokens: labels(names(5, "key")) });
 		await map.hover(0, 2);
 		expect(map.find(".attnmap-readout").textContent).toContain("query0 (9) looks at key2 (2)");
+	});
+});
+
+describe("values of another kind", () => {
+	test("are named in the legend, in the read-out and spoken", async () => {
+		const map = await mount(stateOf(ROWS, { value_title: "difference" }));
+		expect(map.find(".attnmap-legend-title").textContent).toBe("difference");
+		await map.hover(2, 1);
+		expect(map.find(".attnmap-readout").textContent).toContain(
+			"query2 (2) looks at key1 (1): difference 0.",
+		);
+		expect(map.find(".attnmap-cell").getAttribute("aria-label")).toMatch(
+			/^query2 \(2\) → key1 \(1\): difference 0\./,
+		);
+		map.model.change({ value_title: "‖αv‖" });
+		await map.hover(0, 1);
+		expect(map.find(".attnmap-legend-title").textContent).toBe("‖αv‖");
+		expect(map.find(".attnmap-readout").textContent).toContain(": ‖αv‖ 0.");
+	});
+
+	test("are what is missing, and what is where none may be", async () => {
+		const states = [
+			[2, 3, 0, 0, 0],
+			[0, 0, 0, 0, 0],
+			[0, 0, 0, 0, 0],
+		];
+		const weights = { ...stateOf(ROWS).weights };
+		weights.states = new DataView(Uint8Array.from(states.flat()).buffer);
+		const map = await mount(stateOf(ROWS, { value_title: "score", weights }));
+		expect(map.texts(".attnmap-legend-words")).toEqual([
+			"empty (no score given)",
+			"score where it cannot look (1 cell)",
+		]);
+	});
+});
+
+describe("maps beside each other", () => {
+	test("stand at one height, whatever is above them, and are of one width", async () => {
+		const beside = document.createElement("div");
+		beside.className = "attnmap-beside";
+		beside.style.width = "700px";
+		document.body.append(beside);
+		const given = [
+			{ title: "short" },
+			{ title: "a title that breaks into lines ".repeat(4) },
+			{ title: "b", error: "a line or two of what is wrong here, in words" },
+		];
+		const maps = [];
+		for (const one of given) {
+			const host = document.createElement("div");
+			beside.append(host);
+			maps.push(await mount(stateOf(ROWS, one), { host }));
+		}
+		await frames(4);
+		const boxes = maps.map((map) => map.find(".attnmap-cells").getBoundingClientRect());
+		const [first, second, third] = boxes as [DOMRect, DOMRect, DOMRect];
+		expect(second.top).toBeCloseTo(first.top, 0);
+		expect(second.left).toBeGreaterThan(first.right);
+		// There is room for two: the third goes below, as large as they are.
+		expect(third.top).toBeGreaterThan(first.bottom);
+		expect(third.left).toBeCloseTo(first.left, 0);
+		for (const { width, height } of boxes) {
+			expect([width, height]).toEqual([first.width, first.height]);
+		}
+	});
+});
+
+describe("room for other labels", () => {
+	const long = ["a", "a rather long name", "c", "d", "e"];
+
+	test("makes maps with other labels alike, and goes", async () => {
+		const tokens = labels(names(5, "key"));
+		const queries = labels(["x", "y", "another name that is long"]);
+		const room = { tokens: labels(long), queries };
+		const boxOf = ({ root }: { root: HTMLElement }) => {
+			const [outer, cells] = [root, root.querySelector(".attnmap-cells") as HTMLElement].map(
+				(element) => element.getBoundingClientRect(),
+			);
+			return [(cells?.left ?? 0) - (outer?.left ?? 0), cells?.width, cells?.height];
+		};
+		const wide = await mount(stateOf(ROWS, room), { width: 420 });
+		const narrow = await mount(stateOf(ROWS, { tokens }), { width: 420 });
+		expect(boxOf(narrow)).not.toEqual(boxOf(wide));
+		narrow.model.change({ _room: room });
+		await frames();
+		expect(boxOf(narrow)).toEqual(boxOf(wide));
+		expect(narrow.texts(".attnmap-rows > *")).toEqual(["query0", "query1", "query2"]);
 	});
 });
 

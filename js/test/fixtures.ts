@@ -111,6 +111,8 @@ export function stateOf(rows: number[][], given: Partial<State> = {}): State {
 		queries: labels(names(rows.length, "query")),
 		query_title: "Query",
 		key_title: "Key",
+		value_title: "weight",
+		_room: null,
 		weights: tileOf(rows),
 		scheme: "Blues",
 		show_values: null,

@@ -39,6 +39,7 @@ async function stateOf(given: Partial<ImageState> = {}): Promise<ImageState> {
 		},
 		_colors: colorsOf("Blues", { range: [0, 0.5] }),
 		_map_title: "Layer 8 · Head 4",
+		_value_title: "weight",
 		hover: null,
 		_picked: null,
 		opacity: 0.6,
@@ -175,6 +176,15 @@ describe("drawing", () => {
 		expect(image.patch(0, 1)[3]).toBe(255);
 		await image.point("pointermove", 0.5, 0.25);
 		expect(image.readout()).toContain("looks at r0c1 (2) 0.10 · weight where it cannot look");
+	});
+
+	test("the legend says what the numbers are", async () => {
+		const image = await mount({ _value_title: "‖αv‖" });
+		const title = () => image.find(".attnmap-legend-title").textContent;
+		expect(title()).toBe("‖αv‖, as in the map");
+		image.model.change({ _value_title: "logit", _colors: colorsOf("Blues", { scale: "log" }) });
+		await frames();
+		expect(title()).toBe("logit (log scale)");
 	});
 
 	test("a scale by rows takes the row's largest, though it is not on the picture", async () => {

@@ -28,7 +28,7 @@ function pageOf(
 		["1", "0"],
 	],
 ): PageData {
-	const { tokens, queries, weights, hover, _colors, _detail, ...plain } = fakeState([[1]]);
+	const { tokens, queries, _room, weights, hover, _colors, _detail, ...plain } = fakeState([[1]]);
 	const { ramp, ...colors } = colorsOf();
 	const grids = choices.map((_, n) => softmaxRows(ROWS, COLUMNS, false, n + 1));
 	return {
@@ -41,6 +41,7 @@ function pageOf(
 			...plain,
 			tokens: 0,
 			queries: 1,
+			_room: null,
 			weights: {
 				size: [ROWS, COLUMNS],
 				shape: [ROWS, COLUMNS],

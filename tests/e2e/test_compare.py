@@ -55,8 +55,41 @@ def notebook(
             yield Notebook(tab.page, kernel)
 
 
+def expect_in_line(maps: list[ShownMap]) -> None:
+    """Wait until the cells of all stand at one height and are of one size."""
+
+    def apart() -> float:
+        boxes = [shown.canvas.bounding_box() for shown in maps]
+        sides = [[box[side] for box in boxes if box] for side in ("y", "width", "height")]
+        assert all(len(side) == len(maps) and min(side[1:]) > 0 for side in sides)
+        return max(max(side) - min(side) for side in sides)
+
+    wait_until(lambda: apart() <= 1, True, "equal cells at one height")
+
+
 def places(name: str) -> str:
     return f"[pair.a.{name}, pair.b.{name}, pair.difference_map.{name}]"
+
+
+def test_equal_cells_stand_at_equal_heights_whatever_labels_and_titles(
+    notebook: Notebook,
+) -> None:
+    notebook.page.set_viewport_size({"width": 1200, "height": 1000})
+    try:
+        maps = notebook.maps(0, TOKENS)
+        expect_in_line(maps)
+        assert len({round(shown.canvas.bounding_box()["x"]) for shown in maps}) == 3  # type: ignore[index]
+        notebook.kernel.run(
+            "pair.difference_map.title = 'a title that breaks into lines ' * 3\n"
+            "pair.b.error = 'and what is wrong, at a length of several lines, above a map'"
+        )
+        expect(maps[1].root.get_by_role("alert")).to_be_visible()
+        expect(maps[2].title).to_contain_text("breaks into lines")
+        expect_in_line(maps)
+        notebook.kernel.run("pair.difference_map.title, pair.b.error = 'small − big', ''")
+        expect_in_line(notebook.maps(1, 12))
+    finally:
+        notebook.page.set_viewport_size({"width": 1280, "height": 1000})
 
 
 def test_hovering_one_shows_the_cell_in_all_three(notebook: Notebook) -> None:
@@ -163,8 +196,12 @@ def test_a_saved_page_is_linked_without_a_kernel(
         roots = tab.page.locator(".attnmap")
         expect(roots).to_have_count(3)
         maps = [ShownMap(roots.nth(n), TOKENS, TOKENS) for n in range(3)]
+        expect_in_line(maps)
         maps[2].click(IT, TROPHY)
         for shown in maps:
             shown.expect_pin(IT, TROPHY)
             expect(shown.readout).to_contain_text("it (11) looks at trophy (2)")
+        expect(maps[2].readout).to_contain_text("looks at trophy (2): difference ")
+        legends = tab.page.locator(".attnmap-legend-title")
+        expect(legends).to_have_text(["weight", "weight", "difference"])
         expect(tab.page.get_by_role("table", name="Largest differences")).to_be_visible()

@@ -11,7 +11,6 @@ import traitlets
 
 import attnmap_widget
 from attnmap_widget import aggregates, words
-from attnmap_widget.comparison import Comparison
 
 README = Path(__file__).parents[2] / "README.md"
 BEGIN, END = "<!-- reference -->", "<!-- /reference -->"
@@ -34,7 +33,7 @@ def reference() -> str:
         rows = [_line(function.__name__, function) for function in found]
         parts.append(_table(f"`attnmap_widget.{module}`", rows))
     for name in _CLASSES:
-        cls = Comparison if name == "Comparison" else getattr(attnmap_widget, name)
+        cls = getattr(attnmap_widget, name)
         rows = [_member(cls, member) for member in _members(cls)]
         parts.append(_table(f"`{name}`: {_first(cls)}", [row for row in rows if row]))
     return "\n\n".join(parts)

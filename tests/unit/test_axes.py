@@ -152,7 +152,7 @@ def test_states_in_words_of_that_kind() -> None:
     assert "cannot look" not in svg
 
 
-@pytest.mark.parametrize("name", ["query_title", "key_title"])
+@pytest.mark.parametrize("name", ["query_title", "key_title", "value_title"])
 @pytest.mark.parametrize("given", ["", "  ", "two\nlines", None, 3])
 def test_a_title_is_a_line_of_text(name: str, given: object) -> None:
     attention = AttentionMap(KEYS, GRID, QUERIES, query_title="Token")

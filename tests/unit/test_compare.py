@@ -306,7 +306,8 @@ def explorer(seed: int = 0, **options: Any) -> AttentionExplorer:
 def test_the_comparison_follows_its_explorers() -> None:
     before, after = explorer(1), explorer(100)
     shown = compare(before, after, names=("before", "after"))
-    assert shown.difference_map.title == "after − before: Layer 0 · Head 0"
+    assert shown.difference_map.title == "after − before"
+    assert "<title>after − before: Layer 0 · Head 0</title>" in shown.to_html()
     after.layer, after.head = 1, 2
     np.testing.assert_array_equal(shown.difference, grid(112) - grid(1))
     np.testing.assert_array_equal(shown.b.weights, grid(112))
@@ -368,6 +369,50 @@ def test_closing_lets_go_of_everything_but_what_was_compared() -> None:
     gc.collect()
     assert [part() for part in parts] == [None] * 4
     assert first.comm is not None
+
+
+def test_what_a_number_is_travels_with_its_map() -> None:
+    first, second = two(value_title="logit")
+    shown = compare(first, second)
+    said = [each.value_title for each in (shown.a, shown.b, shown.difference_map)]
+    assert said == ["logit", "logit", "difference"]
+    first.value_title = "score"
+    assert (shown.a.value_title, shown.b.value_title) == ("score", "logit")
+    assert ">difference</text>" in shown.difference_map.to_svg()
+    assert ">score</text>" in shown.a.to_svg()
+
+
+def test_all_three_are_laid_out_by_the_longest_labels() -> None:
+    long = ["a", "a rather long name", "c", "d", "e"]
+    rows = ["p", "q", "another name that is long"]
+    shown = compare((KEYS, grid(1), rows), (long, grid(2), QUERIES))
+    assert shown.a.tokens == KEYS
+    between = shown.difference_map
+    for each in (shown.a, shown.b):
+        room = each.get_state("_room")["_room"]
+        assert room["tokens"] == between.get_state("tokens")["tokens"]
+        assert room["queries"] == between.get_state("queries")["queries"]
+    assert room["tokens"]["labels"][1] == "b | a rather long name"
+    assert between._room is None
+    # In pictures too the cells start at the same place and are as large.
+    cells = r'<g transform="(translate[^"]+)">\s*<g data-part="cells">.*?(<rect [^>]*?) fill='
+    found = [re.search(cells, each.to_svg(), re.DOTALL) for each in shown._maps]
+    assert len({match.groups() for match in found if match}) == 1
+    assert None not in found
+    alone = re.search(cells, AttentionMap(KEYS, grid(2), QUERIES).to_svg(), re.DOTALL)
+    assert alone is not None
+    assert found[0] is not None
+    assert alone.groups() != found[0].groups()
+
+
+def test_maps_with_the_same_labels_need_no_room_and_it_goes_with_the_tokens() -> None:
+    first, second = two()
+    shown = compare(first, second)
+    assert shown.a._room is shown.b._room is None
+    second.tokens = [*KEYS[:4], "another"]
+    assert shown.a._room is shown.b._room is shown.difference_map._checked
+    second.tokens = KEYS
+    assert shown.a._room is shown.b._room is None
 
 
 # -- in the browser and in files ----------------------------------------------------------------

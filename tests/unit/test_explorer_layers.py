@@ -180,6 +180,7 @@ def test_value_norms_are_a_measure_of_a_capture() -> None:
     ex.measure_selector.value = "value norms"
     np.testing.assert_allclose(shown(ex), cap.value_norms(1, 5), atol=1e-6)
     assert ex.map.title == "‖αv‖ · Layer 1 · Head 5"
+    assert ex.map.value_title == "‖αv‖"
     assert ex.map.checks == []
     assert abs(ex.map.row_sums - 1).max() > 0.1
     ex.layer, ex.head = "mean", "mean"
@@ -188,6 +189,7 @@ def test_value_norms_are_a_measure_of_a_capture() -> None:
     assert ex.map.title == "‖αv‖ · mean of 2 layers × 6 heads"
     ex.layer = "rollout"
     assert ex.measure == "weights"
+    assert ex.map.value_title == "weight"
     assert ex.map.title == "rollout of layers 0–1, mean of 6 heads"
     ex.layer, ex.head = 0, 1
     np.testing.assert_allclose(shown(ex), cap.weights(0, 1), atol=1e-6)

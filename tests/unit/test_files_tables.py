@@ -128,7 +128,7 @@ def test_a_frame_is_a_map_and_its_gaps_are_empty_cells():
 def test_plot_draws_the_same_colours_and_labels_into_axes():
     weights = np.arange(15).reshape(3, 5) / 15
     shown = AttentionMap(["a", "b", "c", "$", "$x$"], weights, ["q", "r", "s"], title="$T$")
-    shown.selection = (1, 2)
+    shown.selection, shown.value_title = (1, 2), "$v$"
     figure, (ax, other) = plt.subplots(1, 2)
 
     assert shown.plot(ax) is ax
@@ -143,6 +143,8 @@ def test_plot_draws_the_same_colours_and_labels_into_axes():
     assert {t.get_text() for t in ax.texts} >= {"0.07", "0.93"}
     assert (ax.get_xlabel(), ax.get_ylabel(), ax.get_title()) == ("Key", "Query", "$T$")
     assert list(other.images) == []
+    bar = next(each for each in figure.axes if each not in (ax, other))
+    assert (bar.get_ylabel(), bar.yaxis.label.get_parse_math()) == ("$v$", False)
     figure.canvas.draw()
     plt.close(figure)
 

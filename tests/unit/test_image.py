@@ -408,6 +408,9 @@ def test_choosing_another_head_redraws_and_a_misfit_leaves_the_last_good_picture
     np.testing.assert_array_equal(picture.on_picture.ravel(), layers[0][0, 1, 0, 2:])
     np.testing.assert_array_equal(sent(picture), layers[0][0, 1, 0, 2:])
     assert wire(picture, "_map_title") == "Layer 0 · Head 1"
+    assert wire(picture, "_value_title") == "weight"
+    picture._map.value_title = "‖αv‖"
+    assert wire(picture, "_value_title") == "‖αv‖"
     bare = AttentionExplorer(layers)
     over = ImageAttention(bare, photo(), PATCHES)
     kept = sent(over)
