@@ -95,7 +95,7 @@ class PanelReader:
             reference = view.pooled.amax(1, keepdim=True).clamp_(min=self._job.source.lowest)
             self._references[: panel.count, slot] = reference[:, 0]
             view.scores.sub_(reference)
-            if self._job.tracked:
+            if self._job.source.unit != 1:
                 view.scores.mul_(self._job.source.unit).clamp_(min=FAR)
         torch.exp2(view.scores, out=view.powers)
         torch.sum(view.powers, 1, out=view.sums)
@@ -221,7 +221,7 @@ class PanelReader:
             if self._job.source.unit != 1:
                 top.mul_(self._job.source.unit)
         top.sub_(log_sum)
-        if self._job.tracked:
+        if self._job.source.unit != 1:
             top.clamp_(min=FAR)
         rows = slice(start, start + count)
         void = found.void[rows]
