@@ -181,7 +181,8 @@ class PanelReader:
         begin, bins = view.at.start * columns, view.grid.shape[2]
         keys = slice(begin, min(self._job.source.shape[1], begin + bins * columns), 1)
         allowed = self._job.source.allowed(panel.rows, keys)
-        there = factors[:, None, None] > 0
+        # Not where the factor is 0: that may be a weight too small for a number.
+        there = ~self._job.found.void[start : start + panel.count, None, None]
         if allowed is None:
             first = torch.arange(begin, begin + bins * columns, columns, device="cpu")
             inner = (keys.stop - first).clamp(max=columns).to(torch.float64)

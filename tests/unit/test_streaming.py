@@ -338,6 +338,15 @@ def test_a_bias_that_hides_all_of_a_query_by_a_number_is_replayed() -> None:
     assert not agrees(record, 15).no_valid_key.any()
 
 
+@pytest.mark.parametrize("kind", ["holes", "causal", "one bias", "clamp"])
+def test_weights_too_small_for_a_number_count_in_the_mean(kind: str) -> None:
+    q, k = tensors(2, (2, 3, 30, 8), (2, 1, 61, 8), scale=12.0)
+    steps = operations(kind, 30, 61, 4)
+    if kind == "clamp":
+        steps = (Multiply(0.37), Clamp(-500.0, 500.0))
+    agrees(Rebuilt(q, k, steps, (2, 3, 30, 61)), 512, batch=1, head=2)
+
+
 def test_capped_scores_need_no_reference_however_large() -> None:
     q, k = tensors(2, (1, 1, 50, 8), (1, 1, 61, 8), scale=30.0)
     steps = (Divide(50.0), Tanh(), Multiply(50.0), Causal(11))
