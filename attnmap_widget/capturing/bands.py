@@ -13,11 +13,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .operations import Add, Causal, Fill, Lengths, Operation, Tile, Window
+from .operations import MASK_CONSTANT, Add, Causal, Fill, Lengths, Operation, Tile, Window
 
 _HIDDEN = -1e9
 """Added to, or put in place of, a score, this and less leaves a weight of exactly 0."""
-_MASK_CELLS = 1 << 23
+_MOST_BIAS = 1e6
+"""A bias may not bring back what a mask of −1e9 hides."""
+_MASK_CELLS = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +108,14 @@ def is_finite(mask: Fill | Add) -> bool:
     return isinstance(mask, Add) or math.isfinite(mask.value)
 
 
-def band_of(mask: Fill | Add, batch: int, head: int, shape: tuple[int, int]) -> Bands | None:
-    """The band of each row that a mask tensor leaves open; None where it is not one band."""
-    reads: Callable[[Tile], Tensor] | None = _fill_reader(mask) or _add_reader(mask)
+def band_of(
+    mask: Fill | Add, batch: int, head: int, shape: tuple[int, int], *, biased: bool = False
+) -> Bands | None:
+    """The band of each row that a mask tensor leaves open; None where it is not one band.
+
+    ``biased``: what is added may hold any numbers besides.
+    """
+    reads: Callable[[Tile], Tensor] | None = _fill_reader(mask) or _add_reader(mask, biased)
     if reads is None:
         return None
     queries, keys = shape
@@ -143,16 +150,20 @@ def _fill_reader(mask: Fill | Add) -> Callable[[Tile], Tensor] | None:
     return read
 
 
-def _add_reader(mask: Fill | Add) -> Callable[[Tile], Tensor] | None:
-    """Additive masks hold 0 and very negative numbers; a bias is anything else, and not read."""
+def _add_reader(mask: Fill | Add, biased: bool) -> Callable[[Tile], Tensor] | None:
+    """Additive masks hold 0 and very negative numbers, biases anything that is no mask."""
     if not isinstance(mask, Add) or not isinstance(mask.term, Tensor) or mask.term.ndim == 0:
         return None
     term = mask.term
 
     def read(tile: Tile) -> Tensor:
         values = tile.pick(term) * mask.factor
-        allowed = values == 0
-        return allowed if bool((allowed | (values <= _HIDDEN)).all()) else allowed[:0]
+        # A bias between the two constants counts as a mask and still may leave a weight.
+        allowed = values > MASK_CONSTANT if biased else values == 0
+        known = bool((allowed | (values <= _HIDDEN)).all())
+        if biased and known and not bool(values.amax() < _MOST_BIAS):
+            known = False
+        return allowed if known else allowed[:0]
 
     return read
 

@@ -95,7 +95,7 @@ class PanelReader:
             reference = view.pooled.amax(1, keepdim=True).clamp_(min=self._job.source.lowest)
             self._references[: panel.count, slot] = reference[:, 0]
             view.scores.sub_(reference)
-            if self._job.tracked:
+            if self._job.source.unit != 1:
                 view.scores.mul_(self._job.source.unit).clamp_(min=FAR)
         torch.exp2(view.scores, out=view.powers)
         torch.sum(view.powers, 1, out=view.sums)
@@ -181,7 +181,8 @@ class PanelReader:
         begin, bins = view.at.start * columns, view.grid.shape[2]
         keys = slice(begin, min(self._job.source.shape[1], begin + bins * columns), 1)
         allowed = self._job.source.allowed(panel.rows, keys)
-        there = factors[:, None, None] > 0
+        # Not where the factor is 0: that may be a weight too small for a number.
+        there = ~self._job.found.void[start : start + panel.count, None, None]
         if allowed is None:
             first = torch.arange(begin, begin + bins * columns, columns, device="cpu")
             inner = (keys.stop - first).clamp(max=columns).to(torch.float64)
@@ -221,7 +222,7 @@ class PanelReader:
             if self._job.source.unit != 1:
                 top.mul_(self._job.source.unit)
         top.sub_(log_sum)
-        if self._job.tracked:
+        if self._job.source.unit != 1:
             top.clamp_(min=FAR)
         rows = slice(start, start + count)
         void = found.void[rows]

@@ -1,39 +1,65 @@
-"""Scores of a head that are scale · q·kᵀ under a mask of bands: what long sequences mostly are."""
+"""Scores of a head that are scale · q·kᵀ under a mask of bands: what long sequences mostly are.
+
+A soft-cap or position biases may come between (`Shaping`). Without biases scores are in base 2;
+with them they stay the model's own until a reference has been taken off, see `scoring`.
+"""
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
 from .bands import Bands
 from .scoring import FAR, LOG2_E, Panel
+from .shaping import Shaping
 
 _SAFE = 100.0
 """Base-2 scores of at most this size need no reference: sums stay within float32."""
 
 
 class Plain:
-    """scale · q·kᵀ in base 2 and a band of keys for each row; float32."""
+    """scale · q·kᵀ, shaped, and a band of keys for each row; float32."""
 
-    unit = 1.0
     dtype = torch.float32
     lowest = FAR / 2
 
     def __init__(
-        self, queries: Tensor, keys: Tensor, factor: float, bands: Bands, sink: float | None
+        self,
+        queries: Tensor,
+        keys: Tensor,
+        factor: float,
+        bands: Bands,
+        sink: float | None,
+        *,
+        shaping: Shaping | None = None,
     ) -> None:
         self.shape = (queries.shape[0], keys.shape[0])
-        self.queries, self.keys, self.factor = queries, keys, factor * LOG2_E
-        self.bands = bands
+        self.queries, self.keys, self.bands = queries, keys, bands
+        self.shaping, self.factor, self.unit = shaping, factor * LOG2_E, 1.0
         self.sink = None if sink is None else sink * LOG2_E
+        if shaping is not None and shaping.biases:
+            self.factor, self.unit, self.sink = 1.0, LOG2_E, sink
+            self.shaping = replace(shaping, scale=factor)
+        elif shaping is not None and shaping.cap is not None:
+            self.factor = factor
+            self.shaping = replace(shaping, cap=shaping.cap * LOG2_E)
 
     def scores(self, rows: slice, keys: slice, more: Tensor | None = None) -> Tensor:
         """See `ScoreSource.scores`; ``more`` (rows,) is added to each row."""
         queries, keys_ = _plain(self.queries[rows]) * self.factor, _plain(self.keys[keys]).T
-        # Added by the product itself, which saves a walk through all scores.
-        found = queries @ keys_ if more is None else torch.addmm(more[:, None], queries, keys_)
+        if self.shaping is not None:
+            found = queries @ keys_
+            self.shaping.tile(found, rows, keys)
+            if more is not None:
+                found += more[:, None]
+        elif more is not None:
+            # Added by the product itself, which saves a walk through all scores.
+            found = torch.addmm(more[:, None], queries, keys_)
+        else:
+            found = queries @ keys_
         low, high = self.bands.rows(rows)
         panel = Panel(
             rows, len(low), 0, 0,
@@ -62,6 +88,9 @@ class Plain:
             keys.view(bins, columns, -1), _plain(chosen).view(bins, many, -1).transpose(1, 2)
         )
         begin = torch.arange(start, start + bins * columns, columns, device="cpu")[:, None]
+        if self.shaping is not None:
+            key = (begin + torch.arange(columns, device="cpu"))[:, :, None]
+            self.shaping.cells(found, rows[:, None], key)
         low, high = self.bands.low[rows] - begin, self.bands.high[rows] - begin
         cut = (low > 0) | (high < columns)
         if bool(cut.any()):
@@ -92,10 +121,13 @@ class PlainBlocks:
         low, high = source.bands.rows(rows)
         first, last = source.bands.span(rows)
         # |q·k| ≤ ‖q‖ ‖k‖ (Cauchy–Schwarz)
-        bound = max(float(queries.norm(dim=1).max()) * self._norm, abs(source.sink or 0.0))
+        bound = float(queries.norm(dim=1).max()) * self._norm
+        if source.shaping is not None and source.shaping.cap is not None:
+            bound = min(bound, 1.0) * abs(source.shaping.cap)  # |tanh s| ≤ |s| and < 1
+        bound = max(bound, abs(source.sink or 0.0))
         return Panel(
             rows, len(queries), first, last,
-            safe=bound < _SAFE, queries=queries,
+            safe=source.unit == 1 and bound < _SAFE, queries=queries,
             low=low, high=high, below=int(low.max()), above=int(high.min()),
         )  # fmt: skip
 
@@ -111,6 +143,8 @@ class PlainBlocks:
             keys = keys.view(columns * bins, -1)
         assert panel.queries is not None
         torch.mm(panel.queries, keys.T, out=out.view(count, columns * bins))
+        if self._source.shaping is not None:
+            self._source.shaping.grid(out, panel.rows, start, self._source.shape[1])
         hide(out, panel, start, FAR)
 
 

@@ -8,10 +8,23 @@ import torch
 from torch import Tensor
 
 from .bands import Bands, band_of, by_position, is_finite
-from .operations import Add, Cast, Causal, Divide, Fill, Lengths, Multiply, Operation, Tile, Window
+from .operations import (
+    Add,
+    Cast,
+    Causal,
+    Divide,
+    Fill,
+    Lengths,
+    Multiply,
+    Operation,
+    Tanh,
+    Tile,
+    Window,
+)  # fmt: skip
 from .plain import Plain
 from .records import Rebuilt
 from .scoring import LOG2_E, Blocks, Panel
+from .shaping import Bias, Shaping
 
 
 class Replayed:
@@ -65,7 +78,7 @@ class Replayed:
 
 
 def source_of(record: Rebuilt, batch: int, head: int) -> Plain | Replayed:
-    """Plain where the record is a scaled q·kᵀ in float32 under a mask of bands, else replayed."""
+    """Plain where the record is what `Plain` knows, in float32, else replayed."""
     return _plain_source(record, batch, head) or Replayed(record, batch, head)
 
 
@@ -73,19 +86,36 @@ def _plain_source(record: Rebuilt, batch: int, head: int) -> Plain | None:
     product = record.matmul_dtype or record.queries.dtype
     if product != torch.float32 or record.softmax_dtype not in (None, torch.float32):
         return None
-    factor, masks = _split(record.operations)
-    if factor is None:
+    parts = _split(record.operations)
+    if parts is None:
         return None
+    factor, cap, masks = parts
     queries, keys = record.shape[2:]
     bands = by_position(masks, batch, (queries, keys))
     low, high, finite = bands.low, bands.high, False
+    biases: list[Bias] = []
+    # Large biases leave few digits of the scores: only where both round as in the model.
+    alike = (
+        cap is None
+        and not any(
+            isinstance(step, Divide) or step == Cast(torch.float64) for step in record.operations
+        )
+        and sum(isinstance(step, Multiply) for step in record.operations) < 2
+    )
     for mask in masks:
         if isinstance(mask, (Fill, Add)):
             read = band_of(mask, batch, head, (queries, keys))
+            if read is None and isinstance(mask, Add):
+                bias = Bias.of(mask, batch, head, (queries, keys))
+                if bias is None or not alike:
+                    return None
+                biases.append(bias)
+                read = band_of(mask, batch, head, (queries, keys), biased=True)
             if read is None:
                 return None
             low, high = torch.maximum(low, read.low), torch.minimum(high, read.high)
-            finite = finite or is_finite(mask)
+            hides = bool((read.high - read.low < keys).any())
+            finite = finite or (hides and is_finite(mask))
     found = Bands.made(low, high, keys)
     # Where all keys of a row are hidden by a finite number, its softmax still gives weights.
     if finite and bool((found.high == 0).any()):
@@ -98,21 +128,32 @@ def _plain_source(record: Rebuilt, batch: int, head: int) -> Plain | None:
         batch if record.queries.shape[0] > 1 else 0, head if record.queries.shape[1] > 1 else 0
     ]
     sink = None if record.sinks is None else float(record.sinks[head])
-    return Plain(rows, own, factor, found, sink)
+    shaping = None if cap is None and not biases else Shaping(cap, biases=tuple(biases))
+    return Plain(rows, own, factor, found, sink, shaping=shaping)
 
 
-def _split(operations: tuple[Operation, ...]) -> tuple[float | None, list[Operation]]:
-    """The product of all scales, then the masks; None where there is anything else between."""
-    factor = 1.0
+def _split(
+    operations: tuple[Operation, ...],
+) -> tuple[float, float | None, list[Operation]] | None:
+    """All scales before a soft-cap's tanh and after it (None: no tanh), then masks and biases.
+
+    None where there is anything else, or another order.
+    """
+    scales = [1.0]
     masks: list[Operation] = []
     for step in operations:
         if isinstance(step, (Multiply, Divide)) and not masks:
             value = step.factor if isinstance(step, Multiply) else step.divisor
             if isinstance(value, Tensor) and value.ndim:
-                return None, []
-            factor = factor * float(value) if isinstance(step, Multiply) else factor / float(value)
+                return None
+            if isinstance(step, Multiply):
+                scales[-1] *= float(value)
+            else:
+                scales[-1] /= float(value)
+        elif isinstance(step, Tanh) and not masks and len(scales) == 1:
+            scales.append(1.0)
         elif isinstance(step, (Causal, Window, Lengths, Fill, Add)):
             masks.append(step)
         elif not (isinstance(step, Cast) and step.dtype in (torch.float32, torch.float64)):
-            return None, []
-    return factor, masks
+            return None
+    return scales[0], scales[1] if len(scales) > 1 else None, masks

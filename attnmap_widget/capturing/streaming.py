@@ -27,7 +27,7 @@ __all__ = ["HeadStream", "HeadSurvey"]
 
 _LIMIT = 512
 _SAMPLED = 128
-"""A first picture reads one query in this many, or fewer."""
+"""A first picture reads about one query in this many, or one in each bin of more."""
 _KNOWN_ROWS = 512
 
 
@@ -65,9 +65,9 @@ class HeadSurvey:
     no_valid_key: NDArray[np.bool_]
     """(queries,) True where the mask leaves the query nothing, or its scores are not numbers."""
     sampled: int = 1
-    """One query in so many was read: 1 is all of them. Above 1, bins show the next query read
-    (``at`` says which), figures of other queries are NaN, −1 and False, and `column_mass` is scaled
-    up from those read."""
+    """One query in so many was read: 1 is all of them. Above 1, a bin shows a query of its own
+    where one was read, else the next one read (``at`` says which); figures of other queries are
+    NaN, −1 and False, and `column_mass` is scaled up from those read."""
 
 
 class HeadStream:
@@ -176,7 +176,7 @@ class HeadStream:
     def _formed(
         self, source: ScoreSource, rows: slice, keys: slice, reference: Tensor, log_sum: Tensor
     ) -> Tensor:
-        if isinstance(source, Plain):
+        if isinstance(source, Plain) and source.unit == 1:
             return self._rounded(source.scores(rows, keys, -(reference + log_sum)).exp2_())
         # The two apart: a reference of −3·10³⁸ (a mask constant) swallows the other.
         scores = (source.scores(rows, keys) - reference[:, None]) * source.unit
@@ -209,10 +209,11 @@ class HeadStream:
     def coarse(self, limit: int = _LIMIT) -> HeadSurvey:
         """A first picture from a sample of queries, exact for those, in a small part of the time.
 
-        See `HeadSurvey.sampled`. The sample holds the last query and every so many before it.
+        See `HeadSurvey.sampled`. The sample holds the last query and every so many before it, a
+        whole number of bins: so one in so many bins has a query of its own.
         """
         bin_ = self._bins(limit)
-        return self._survey(bin_, max(bin_[0], _SAMPLED), None, None)
+        return self._survey(bin_, max(1, round(_SAMPLED / bin_[0])) * bin_[0], None, None)
 
     def _survey(
         self,
@@ -249,9 +250,9 @@ class HeadStream:
         with np.errstate(invalid="ignore"):
             means = (found.sums.numpy() / found.counts.numpy()).astype(np.float32)
         if rows.step > 1:
-            # Each bin shows the first query read at or after its last one.
-            last = np.arange(bin_[0] - 1, queries + bin_[0] - 1, bin_[0]).clip(max=queries - 1)
-            place = -((rows.start - last) // rows.step)
+            # Each bin shows its own query where one was read, else the next one read.
+            first = np.arange(0, queries, bin_[0])
+            place = -((rows.start - first) // rows.step)
             values, at, forbidden = values[place], at[place], forbidden[place]
             means = means[place]
 

@@ -165,7 +165,11 @@ def tensors(seed: int, *shapes: tuple[int, ...], scale: float = 1.0) -> list[Ten
 MASKS = [
     "none", "causal", "offset", "window", "padding", "left padding", "holes", "additive",
     "minimum", "minus ten thousand", "lengths", "nothing left", "one bias", "soft-cap", "clamp",
-    "mask_mod", "score_mod", "divided", "negative scale", "prefix",
+    "mask_mod", "score_mod", "divided", "negative scale", "prefix", "soft-cap, window",
+    "soft-cap, negative", "soft-cap, padding", "soft-cap, bias", "soft-cap twice", "key bias",
+    "steep key bias", "distance bias", "query bias", "bias with its mask", "half bias",
+    "minus a bias", "two biases", "bias, holes", "bias between", "bias, lengths", "double bias",
+    "divided bias",
 ]  # fmt: skip
 
 
@@ -178,6 +182,10 @@ def operations(kind: str, queries: int, keys: int, seed: int) -> tuple[Operation
         :, None, None, None
     ]  # fmt: skip
     bias = torch.randn(1, 3, queries, keys, generator=generator)
+    cap = (scale, Multiply(1 / 3), Tanh(), Multiply(3.0))
+    slopes = torch.tensor([0.5, 0.25, 0.0625])[None, :, None, None]
+    position = torch.arange(keys, dtype=torch.float32)[None, None, None]
+    distance = position - torch.arange(queries)[None, None, :, None] - offset
     plain: dict[str, tuple[Operation, ...]] = {
         "none": (scale,),
         "causal": (scale, Causal()),
@@ -192,7 +200,25 @@ def operations(kind: str, queries: int, keys: int, seed: int) -> tuple[Operation
         "lengths": (scale, Lengths((queries, max(1, queries // 2)))),
         "nothing left": (scale, Fill(cells.any(3, keepdim=True) & cells[..., :1], -INF)),
         "one bias": (scale, Add(bias), Causal(offset)),
-        "soft-cap": (scale, Multiply(1 / 3), Tanh(), Multiply(3.0), Causal(offset)),
+        "soft-cap": (*cap, Causal(offset)),
+        "soft-cap, window": (*cap, Causal(offset), Window(3, offset)),
+        "soft-cap, negative": (scale, Divide(-0.2), Tanh(), Multiply(-60.0), Divide(0.4)),
+        "soft-cap, padding": (*cap, Fill(last.flip(3), -INF, keep=True)),
+        "soft-cap, bias": (*cap, Add(bias), Causal(offset)),
+        "soft-cap twice": (*cap, Tanh(), Causal(offset)),
+        "key bias": (scale, Add(slopes * position), Causal(offset)),
+        "steep key bias": (scale, Add(40 * slopes * position), Causal(offset)),
+        "distance bias": (scale, Add(slopes * distance), Causal(offset), Window(30, offset)),
+        "query bias": (scale, Causal(offset), Add(bias[..., :1])),
+        "bias with its mask": (Add((bias + (distance > 0) * MINIMUM).clamp(min=MINIMUM)),),
+        "half bias": (scale, Add(bias.to(torch.bfloat16)), Fill(last, -INF, keep=True)),
+        "minus a bias": (scale, Add(bias, -0.7), Cast(torch.float32)),
+        "two biases": (scale, Add(slopes * position), Add((~last).float() * -1e9), Add(bias)),
+        "bias, holes": (scale, Add(bias.masked_fill(cells[:1], -INF))),
+        "bias between": (scale, Add(bias.masked_fill(distance > 0, -12_000.0))),
+        "bias, lengths": (scale, Add(bias), Lengths((queries, max(1, queries // 2)))),
+        "divided bias": (Divide(2.7), Add(bias), Causal(offset)),
+        "double bias": (scale, Cast(torch.float64), Add(bias)),
         "clamp": (scale, Clamp(-1.0, 1.0)),
         "mask_mod": (scale, Modifiers(mask_mod=lambda b, h, q, k: (q + k) % 3 != 0)),
         "score_mod": (scale, Modifiers(score_mod=lambda s, b, h, q, k: s + 0.1 * (k - q))),
@@ -281,10 +307,16 @@ def test_every_kind_of_mask(kind: str, shape: tuple[int, int]) -> None:
         ("none", Plain), ("causal", Plain), ("offset", Plain), ("window", Plain),
         ("padding", Plain), ("left padding", Replayed), ("additive", Plain), ("lengths", Plain),
         ("divided", Plain), ("prefix", Plain), ("holes", Replayed), ("minimum", Replayed),
-        ("one bias", Replayed), ("soft-cap", Replayed), ("minus ten thousand", Replayed),
+        ("one bias", Plain), ("soft-cap", Plain), ("minus ten thousand", Replayed),
+        ("soft-cap, window", Plain), ("soft-cap, negative", Plain), ("soft-cap, padding", Plain),
+        ("soft-cap, bias", Replayed), ("soft-cap twice", Replayed), ("key bias", Plain),
+        ("steep key bias", Plain), ("distance bias", Plain), ("query bias", Plain),
+        ("bias with its mask", Plain), ("half bias", Plain), ("minus a bias", Plain),
+        ("two biases", Plain), ("bias, holes", Replayed), ("bias between", Replayed),
+        ("bias, lengths", Plain), ("double bias", Replayed), ("divided bias", Replayed),
     ],
 )  # fmt: skip
-def test_masks_that_are_bands_take_the_fast_way(kind: str, expected: type) -> None:
+def test_what_takes_the_fast_way(kind: str, expected: type) -> None:
     q, k = tensors(5, (2, 3, 40, 8), (2, 3, 40, 8))
     record = Rebuilt(q, k, operations(kind, 40, 40, 5), (2, 3, 40, 40))
     if kind == "left padding":
@@ -295,6 +327,46 @@ def test_masks_that_are_bands_take_the_fast_way(kind: str, expected: type) -> No
 def test_large_scores_need_a_reference() -> None:
     q, k = tensors(2, (1, 1, 50, 8), (1, 1, 50, 8), scale=30.0)
     agrees(Rebuilt(q, k, (Multiply(1.0), Causal()), (1, 1, 50, 50)), 10)
+
+
+def test_a_bias_that_hides_all_of_a_query_by_a_number_is_replayed() -> None:
+    q, k = tensors(2, (1, 1, 30, 8), (1, 1, 37, 8))
+    bias = tensors(3, (1, 1, 30, 37))[0]
+    bias[0, 0, [3, 17]] = MINIMUM
+    record = Rebuilt(q, k, (Add(bias),), (1, 1, 30, 37))
+    assert isinstance(source_of(record, 0, 0), Replayed)
+    assert not agrees(record, 15).no_valid_key.any()
+
+
+@pytest.mark.parametrize("kind", ["holes", "causal", "one bias", "clamp"])
+def test_weights_too_small_for_a_number_count_in_the_mean(kind: str) -> None:
+    q, k = tensors(2, (2, 3, 30, 8), (2, 1, 61, 8), scale=12.0)
+    steps = operations(kind, 30, 61, 4)
+    if kind == "clamp":
+        steps = (Multiply(0.37), Clamp(-500.0, 500.0))
+    agrees(Rebuilt(q, k, steps, (2, 3, 30, 61)), 512, batch=1, head=2)
+
+
+def test_capped_scores_need_no_reference_however_large() -> None:
+    q, k = tensors(2, (1, 1, 50, 8), (1, 1, 61, 8), scale=30.0)
+    steps = (Divide(50.0), Tanh(), Multiply(50.0), Causal(11))
+    record = Rebuilt(q, k, steps, (1, 1, 50, 61), sinks=torch.tensor([40.0]))
+    agrees(record, 10)
+    source = source_of(record, 0, 0)
+    assert source.blocks(4, 8).panel(slice(0, 50, 1)).safe
+
+
+@pytest.mark.parametrize("slope", [0.5, -0.5])
+def test_a_steep_bias_is_rounded_as_the_model_rounds_it(slope: float) -> None:
+    """ALiBi over thousands of keys: a score of 4000 has steps of 0.0002."""
+    q, k = tensors(2, (1, 1, 40, 80), (1, 1, 9000, 80))
+    bias = torch.arange(9000.0)[None, None, None] * slope
+    steps = (Multiply(80**-0.5), Add(bias), Causal(8960))
+    record = Rebuilt(q, k, steps, (1, 1, 40, 9000))
+    assert isinstance(source_of(record, 0, 0), Plain)
+    same_pools(HeadStream(record, 0, 0).survey(9), every_row(record).double())
+    windows_agree(record, (3, 40, 8900, 9000))
+    windows_agree(record, (3, 40, 0, 70))
 
 
 def test_rows_without_a_valid_key() -> None:
@@ -314,7 +386,8 @@ def test_rows_without_a_valid_key() -> None:
 def test_scores_that_are_no_numbers() -> None:
     q, k = tensors(2, (1, 1, 30, 8), (1, 1, 30, 8))
     q[0, 0, 4] = float("nan")
-    agrees(Rebuilt(q, k, (Causal(),), (1, 1, 30, 30)), 10)
+    for steps in ((), (Tanh(), Multiply(2.0)), (Add(torch.ones(1, 1, 1, 30)),)):
+        agrees(Rebuilt(q, k, (*steps, Causal()), (1, 1, 30, 30)), 10)
 
 
 def test_weights_that_the_model_formed() -> None:
@@ -339,29 +412,32 @@ def test_weights_that_the_model_formed() -> None:
 # ------------------------------------------------------------------ coarse, progress, cancel
 
 
-@pytest.mark.parametrize("kind", ["offset", "one bias", "holes"])
+@pytest.mark.parametrize("kind", ["offset", "one bias", "soft-cap", "holes"])
 def test_a_first_picture_is_exact_for_the_queries_it_read(kind: str) -> None:
     q, k = tensors(5, (2, 3, 97, 8), (2, 3, 101, 8))
     record = Rebuilt(q, k, operations(kind, 97, 101, 5), (2, 3, 97, 101))
     weights = every_row(record, 1, 1)
     found = HeadStream(record, 1, 1).coarse(20)
-    assert found.sampled == 16
+    assert found.bin == (5, 6)
+    assert found.sampled == 15
     read = ~np.isnan(found.row_sums)
-    assert read.nonzero()[0].tolist() == list(range(0, 97, 16))
+    assert read.nonzero()[0].tolist() == list(range(6, 97, 15))
     whole = HeadStream(record, 1, 1).survey(20)
     assert found.values.shape == whole.values.shape
     assert found.bin == whole.bin
     assert np.allclose(found.row_max[read], whole.row_max[read], atol=TOLERANCE)
     assert np.array_equal(found.row_argmax[read], whole.row_argmax[read])
     query, key = np.divmod(found.at, 101)
-    assert set(query.flat) <= set(range(0, 97, 16))
+    # Bin 1 holds query 6, bin 4 query 21, …; the others show the next one read.
+    assert query[:, 0].tolist() == [6, 6, *np.repeat(range(21, 97, 15), 3)]
+    assert (query == query[:, :1]).all()
     assert np.allclose(found.values, weights.numpy()[query, key], atol=TOLERANCE)
     assert np.array_equal(key // found.bin[1], np.arange(found.at.shape[1]) + 0 * key)
 
 
 def test_progress_rises_to_one() -> None:
     q, k = tensors(5, (1, 1, 200, 8), (1, 1, 200, 8))
-    for steps in ((Multiply(0.3), Causal()), (Tanh(),)):
+    for steps in ((Multiply(0.3), Causal()), (Clamp(-1.0),)):
         seen: list[float] = []
         thread: set[int] = set()
 
@@ -379,7 +455,7 @@ def test_progress_rises_to_one() -> None:
 @pytest.mark.parametrize("kind", ["rebuilt", "replayed", "held"])
 def test_a_cancelled_pass_stops(kind: str) -> None:
     q, k = tensors(5, (1, 1, 200, 8), (1, 1, 200, 8))
-    steps: tuple[Operation, ...] = (Causal(),) if kind == "rebuilt" else (Tanh(),)
+    steps: tuple[Operation, ...] = (Causal(),) if kind == "rebuilt" else (Clamp(-1.0),)
     record: Record = Rebuilt(q, k, steps, (1, 1, 200, 200))
     if kind == "held":
         record = Held.copy(torch.rand(1, 1, 200, 200))
@@ -452,6 +528,16 @@ def gpt_oss_config() -> Any:
     )  # fmt: skip
 
 
+def bloom_config() -> Any:
+    return transformers.BloomConfig(vocab_size=VOCABULARY, hidden_size=48, n_layer=2, n_head=4)
+
+
+def mpt_config() -> Any:
+    return transformers.MptConfig(
+        vocab_size=VOCABULARY, d_model=48, n_layers=2, n_heads=4, max_seq_len=64
+    )
+
+
 MODELS = {
     "Llama, grouped keys": ("LlamaForCausalLM", llama_config, False),
     "Llama, padded": ("LlamaForCausalLM", llama_config, True),
@@ -461,6 +547,8 @@ MODELS = {
     "Gemma 2, soft-cap": ("Gemma2ForCausalLM", gemma2_config, False),
     "gpt-oss, sinks": ("GptOssForCausalLM", gpt_oss_config, False),
     "T5, bias": ("T5ForConditionalGeneration", t5_config, True),
+    "BLOOM, ALiBi": ("BloomForCausalLM", bloom_config, True),
+    "MPT, ALiBi": ("MptForCausalLM", mpt_config, True),
 }
 
 
@@ -481,6 +569,9 @@ def test_windows_and_surveys_of_real_calls(name: str, dtype: torch.dtype) -> Non
         _, heads, queries, keys = call.shape
         for batch, head in ((0, 0), (1, heads - 1)):
             stream = HeadStream(call.record, batch, head)
+            if dtype == torch.float32:
+                assert isinstance(call.record, Rebuilt)
+                assert isinstance(source_of(call.record, batch, head), Plain)
             expected = cap.weights(call.layer, head, batch, kind=call.kind)
             spot = (2, queries, 1, keys - 1)
             part = expected[2:queries, 1 : keys - 1]
