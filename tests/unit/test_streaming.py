@@ -435,6 +435,24 @@ def test_a_first_picture_is_exact_for_the_queries_it_read(kind: str) -> None:
     assert np.array_equal(key // found.bin[1], np.arange(found.at.shape[1]) + 0 * key)
 
 
+@SEARCH
+@given(st.integers(1, 150), st.integers(1, 90), st.integers(1, 160))
+def test_a_bin_of_a_first_picture_shows_its_own_query_where_one_was_read(
+    queries: int, keys: int, limit: int
+) -> None:
+    q, k = tensors(5, (1, 1, queries, 8), (1, 1, keys, 8))
+    found = HeadStream(Rebuilt(q, k, (Multiply(0.3),), (1, 1, queries, keys)), 0, 0).coarse(limit)
+    height = found.bin[0]
+    assert found.sampled % height == 0
+    read = (~np.isnan(found.row_sums)).nonzero()[0]
+    assert read[-1] == queries - 1
+    for place, shown in enumerate((found.at // keys).tolist()):
+        own = [row for row in read if row // height == place]
+        assert len(own) <= 1
+        following = min(row for row in read if row // height >= place)
+        assert set(shown) == {own[0] if own else following}
+
+
 def test_progress_rises_to_one() -> None:
     q, k = tensors(5, (1, 1, 200, 8), (1, 1, 200, 8))
     for steps in ((Multiply(0.3), Causal()), (Clamp(-1.0),)):
