@@ -86,6 +86,8 @@ class Filling:
         self._left = deque(range(len(self.heads)))
         self._turn = threading.Lock()
         self._fresh: deque[int] = deque()
+        self.whole = threading.Event()
+        """Set once all heads have been read."""
 
     @property
     def done(self) -> int:
@@ -116,6 +118,8 @@ class Filling:
                 self.pooled = max(self.pooled, seen.small.pooled)
             self._left.popleft()
             self._fresh.append(index)
+            if not self._left:
+                self.whole.set()
             return True
 
     @contextmanager
