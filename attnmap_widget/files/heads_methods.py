@@ -6,6 +6,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from anywidget import AnyWidget
+
 from ..passes import Turns
 
 if TYPE_CHECKING:
@@ -41,15 +43,33 @@ class HeadGridFiles:
 
         return heads_to_png(self._figure(), theme, width=width, dpi=dpi)
 
+    def to_html(self, theme: str = "light") -> str:
+        """The grid as one HTML file, as live as here, that needs neither network nor kernel.
+
+        All heads are read first. The page holds thumbnails and numbers, not the weights. `theme`
+        may also be "auto", which follows the reader's system; ValueError for an unknown one.
+        """
+        from ..heads.widget import HeadGrid
+        from .heads_page import to_html
+
+        grid = cast("HeadGrid", self)
+        grid._read_all()
+        own = set(HeadGrid.class_traits(sync=True)) - set(AnyWidget.class_traits(sync=True))
+        return to_html(self._figure(), grid.get_state(sorted(own)), theme)
+
     def save(self, path: str | os.PathLike[str], **options: Any) -> Path:
-        """Write .svg or .png, with that method's options, once all heads are read.
+        """Write .html, .svg or .png, with that method's options, once all heads are read.
 
         Returns the path. ValueError for another suffix, before anything is read.
         """
         from . import put
 
         target, grid = Path(path), cast("HeadGrid", self)
-        writers: dict[str, Any] = {".svg": self.to_svg, ".png": self.to_png}
+        writers: dict[str, Any] = {
+            **dict.fromkeys((".html", ".htm"), self.to_html),
+            ".svg": self.to_svg,
+            ".png": self.to_png,
+        }
         write = writers.get(target.suffix.lower())
         if write is None:
             raise ValueError(

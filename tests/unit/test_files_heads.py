@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import threading
 import time
@@ -237,14 +238,16 @@ def test_a_grid_is_saved_by_its_suffix(tmp_path: Path) -> None:
     natural = re.match(r'<svg [^>]*width="(\d+)" height="(\d+)"', grid.to_svg())
     assert natural is not None
     assert size(png) == (int(natural[1]), int(natural[2]))
+    page = grid.save(tmp_path / "p.html", theme="auto")
+    assert page.read_text(encoding="utf-8") == grid.to_html("auto")
     for refused in ("c.csv", "c"):
-        with pytest.raises(ValueError, match=r"path: .*\.svg, \.png"):
+        with pytest.raises(ValueError, match=r"path: .*\.html, .*\.svg, \.png"):
             grid.save(tmp_path / refused)
     with pytest.raises(ValueError, match="dpi"):
         grid.to_png(dpi=0)
     with pytest.raises(ValueError, match="width"):
         grid.to_png(width=-1)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.svg", "b.png", "d.SVG"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.svg", "b.png", "d.SVG", "p.html"]
     grid.close()
     with pytest.raises(RuntimeError, match="closed"):
         grid.save(tmp_path / "e.svg")
@@ -263,3 +266,45 @@ def test_a_png_fills_its_size_with_sharp_heads(theme: str) -> None:
     assert len(found) == pytest.approx(2 * 4 * 48 * 36 / 4, rel=0.05)
     page = (255, 255, 255) if theme == "light" else (17, 21, 24)
     assert tuple(made[-1, -1]) == page
+
+
+def test_a_page_holds_what_the_front_end_reads_and_nothing_else() -> None:
+    title = "</script><img src=x><!-- \ud800"
+    grid = HeadGrid(softmax_like(2, 3, 4), title=title, sort_by="largest", selection=(0, 1))
+    page = grid.to_html("dark")
+    assert page == grid.to_html("dark")
+    found = re.search(r'<script id="attnmap-data" type="application/json">(.*?)</script>', page)
+    assert found is not None
+    state = json.loads(found[1])
+    declared = (Path(__file__).parents[2] / "js/src/heads-model.ts").read_text(encoding="utf-8")
+    body = re.search(r"export interface HeadsState \{(.*?)\n\}", declared, re.DOTALL)
+    assert body is not None
+    assert set(state) == set(re.findall(r"^\t(\w+):", body[1], re.MULTILINE))
+    assert (state["title"], state["sort_by"], state["selection"]) == (title, "largest", [0, 1])
+    sheet = grid._filling.sheet.to_wire()
+    assert b64decode(state["_sheet"]["data"]["base64"]) == sheet["data"]
+    assert len(b64decode(state["_tint"]["base64"])) == 768
+    assert "default-src 'none'" in page
+    assert page.count("</script") == 2
+    assert "2 heads · " in page
+    stated = re.search(r"(\d+) kB in all", page)
+    assert stated is not None
+    assert int(stated[1]) == pytest.approx(len(page) / 1000, rel=0.1)
+    with pytest.raises(ValueError, match="theme"):
+        grid.to_html("blue")
+
+
+def test_a_page_has_all_heads_whatever_was_there_when_it_was_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("attnmap_widget.heads.widget._AT_ONCE", 0.0)
+
+    async def notebook() -> None:
+        source = Slow()
+        grid = HeadGrid(source.layers())
+        threading.Timer(0.05, source.go.set).start()
+        page = grid.to_html()
+        assert "of 6 heads read" not in page
+        assert '"_progress": null' in page
+
+    asyncio.run(notebook())
