@@ -12,7 +12,7 @@ const build = await context({
 	absWorkingDir: import.meta.dirname,
 	entryPoints: ["widget", "heads", "image"]
 		.flatMap((name) => [`src/${name}.ts`, `src/${name}.css`])
-		.concat("src/page.ts"),
+		.concat("src/page.ts", "src/page-heads.ts"),
 	outdir: fileURLToPath(outdir),
 	bundle: true,
 	format: "esm",

@@ -52,7 +52,7 @@ def to_html(figure: Figure, theme: str = "light", *, quantize: bool = False) -> 
     ValueError
         an unknown theme, or a page above 50 MB.
     """
-    _check_theme(theme)
+    check_theme(theme)
     data = PageData(quantize)
     data.add(figure)
     still = svg.to_svg(figure, "dark" if theme == "dark" else "light", vector_cells=0)
@@ -68,7 +68,7 @@ def explorer_to_html(
     quantize: bool = False,
 ) -> str:
     """The maps of these layers and heads behind two menus; see `AttentionExplorer.to_html`."""
-    _check_theme(theme)
+    check_theme(theme)
     choices = list(_choices(explorer, layers, heads))
     data = PageData(quantize)
     first = 0
@@ -94,7 +94,7 @@ def comparison_to_html(
     title: str, figures: Sequence[Figure], table: str, theme: str, *, quantize: bool = False
 ) -> str:
     """Maps side by side in which a pointer, a pin and a zoom are in all, above a table (HTML)."""
-    _check_theme(theme)
+    check_theme(theme)
     data = PageData(quantize, linked=True)
     for figure in figures:
         data.add(figure)
@@ -164,7 +164,8 @@ def _asset(name: str) -> str:
     return assets.text(name).replace("</script", "<\\/script")
 
 
-def _check_theme(theme: str) -> None:
+def check_theme(theme: str) -> None:
+    """ValueError for a theme that a page has not."""
     if theme not in THEMES:
         raise ValueError(f"theme: got {theme!r}, accepted are {', '.join(map(repr, THEMES))}")
 
@@ -179,16 +180,33 @@ def _page(
     still: str = "",
     below: str = "",
 ) -> str:
-    script, styles = _asset("page.js").strip(), _asset("widget.css").strip()
-    size = len(script) + len(styles) + len(still) + len(data.to_json(first, ""))
+    size = asset_size("page.js", "widget.css") + len(still) + len(data.to_json(first, ""))
     note = f"{what} · {numbers.size_of(size)} in all · {_exactness(data)}"
+    page = document(
+        theme, title, data.to_json(first, note), script="page.js", styles="widget.css",
+        still=still, below=below,
+    )  # fmt: skip
+    if len(page) > LIMIT:
+        raise ValueError(_too_large(len(page), what))
+    return page
+
+
+def asset_size(*names: str) -> int:
+    """Characters that these built files are in a page."""
+    return sum(len(_asset(name).strip()) for name in names)
+
+
+def document(
+    theme: str, title: str, data: str, *, script: str, styles: str, still: str = "", below: str = ""
+) -> str:
+    """A whole page: the built script and styles of these names, and JSON for the script."""
     style = f":root{{{_DARK if theme == 'dark' else _LIGHT}}}"
     if theme == "auto":
         style += f"\n@media (prefers-color-scheme:dark){{:root{{{_DARK}}}}}"
     name = xml.text(title)
     picture = f"\n<noscript>{still}</noscript>" if still else ""
     below = f"\n{below}" if below else ""
-    page = f"""\
+    return f"""\
 <!doctype html>
 <html lang="en">
 <head>
@@ -199,7 +217,7 @@ def _page(
 <style>
 {style}
 {_STYLE}
-{styles}
+{_asset(styles).strip()}
 </style>
 </head>
 <body>
@@ -207,16 +225,13 @@ def _page(
 <h1>{name}</h1>
 <div id="attnmap"></div>{picture}{below}
 </main>
-<script id="attnmap-data" type="application/json">{data.to_json(first, note)}</script>
+<script id="attnmap-data" type="application/json">{data}</script>
 <script type="module">
-{script}
+{_asset(script).strip()}
 </script>
 </body>
 </html>
 """
-    if len(page) > LIMIT:
-        raise ValueError(_too_large(len(page), what))
-    return page
 
 
 def _exactness(data: PageData) -> str:

@@ -8,8 +8,9 @@ import warnings
 from functools import lru_cache
 from typing import Any
 
-from . import pdf, svg, xml
+from . import heads, pdf, svg, xml
 from .figure import Figure
+from .heads import HeadsFigure
 
 EXTRA = 'pip install "attnmap-widget[files]"'
 _CSS_DPI = 96.0
@@ -32,6 +33,21 @@ def to_png(
     """
     convert = _converter("PNG")
     inches, drawing = _drawing(figure, theme, width)
+    _warn_of_missing(drawing, convert)
+    return _png(drawing, inches, dpi, convert)
+
+
+def heads_to_png(
+    figure: HeadsFigure, theme: str = "light", *, width: float | None = None, dpi: float = 192.0
+) -> bytes:
+    """All heads as PNG, of the same sizes; raises as `to_png`."""
+    convert = _converter("PNG")
+    drawing = heads.to_svg(figure, theme, enlarge=4)
+    _warn_of_missing(drawing, convert)
+    return _png(drawing, _inches(drawing, width), dpi, convert)
+
+
+def _png(drawing: str, inches: float, dpi: float, convert: Any) -> bytes:
     if not 0 < dpi < float("inf"):
         raise ValueError(f"dpi: got {dpi!r}, expected dots per inch above 0")
     across, down = _size(drawing)
@@ -40,7 +56,6 @@ def to_png(
         raise ValueError(
             f"width × dpi: {pixels[0]} × {pixels[1]} pixels; at most {_LARGEST} a side are made"
         )
-    _warn_of_missing(drawing, convert)
     made = convert.svg_to_png(_resized(drawing, *pixels), scale=_POINTS / dpi, ppi=dpi)
     return bytes(made)
 
@@ -72,11 +87,15 @@ def _converter(kind: str) -> Any:
 
 def _drawing(figure: Figure, theme: str, width: float | None) -> tuple[float, str]:
     """The width in inches, and the SVG as these renderers need it."""
-    if width is not None and not 0 < width < float("inf"):
-        raise ValueError(f"width: got {width!r}, expected inches above 0, or None")
     enlarge = max(1, _SHARP // max(figure.tile.values.shape))
     drawing = svg.to_svg(figure, theme, enlarge=enlarge, isolate=True)
-    return _size(drawing)[0] / _CSS_DPI if width is None else float(width), drawing
+    return _inches(drawing, width), drawing
+
+
+def _inches(drawing: str, width: float | None) -> float:
+    if width is not None and not 0 < width < float("inf"):
+        raise ValueError(f"width: got {width!r}, expected inches above 0, or None")
+    return _size(drawing)[0] / _CSS_DPI if width is None else float(width)
 
 
 def _size(drawing: str) -> tuple[int, int]:

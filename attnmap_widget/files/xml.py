@@ -7,6 +7,10 @@ from collections.abc import Iterable
 
 # All that XML 1.0 cannot hold, not even escaped; tabs and line ends are no text of a label either.
 _FORBIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+_CARD = (
+    "color-scheme:light;background-color:#fff;border:1px solid #d0d7de;border-radius:8px;"
+    "padding:6px;box-sizing:border-box;max-width:100%"
+)
 _ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;"})
 
 
@@ -56,5 +60,9 @@ def lines(elements: Iterable[str]) -> str:
 
 
 def img(said: str, address: str) -> str:
-    """An HTML element that shows the picture at `address`, or says what it is."""
-    return f'<img alt="{text(said)}" src="{address}">'
+    """An HTML element that shows the light picture at `address`, or says what it is.
+
+    In a dark host it is a card with a frame, rather than a hole; hosts that let no style through
+    show it bare.
+    """
+    return f'<img alt="{text(said)}" style="{_CARD}" src="{address}">'

@@ -261,12 +261,15 @@ def _stack(rows: list[tuple[NDArray[Any], BoolGrid]], name: str) -> tuple[NDArra
     return np.stack([row for row, _ in rows]), np.stack([missing for _, missing in rows])
 
 
-def refuse_infinite(numbers: NDArray[Any]) -> None:
-    """ValueError that says where, if any of (queries, keys) weights is infinite."""
+def refuse_infinite(numbers: NDArray[Any], first: int = 0) -> None:
+    """ValueError that says where, if any of (queries, keys) weights is infinite.
+
+    `first`: the query of row 0.
+    """
     bad = np.isinf(numbers)
     if bad.any():
         query, key = (int(i) for i in np.argwhere(bad)[0])
         raise ValueError(
-            f"weights: infinite at query {query}, key {key} ({int(bad.sum())} in all); scores "
-            "before softmax, masked with -inf? Take their softmax over the keys first"
+            f"weights: infinite at query {first + query}, key {key} ({int(bad.sum())} in all); "
+            "scores before softmax, masked with -inf? Take their softmax over the keys first"
         )

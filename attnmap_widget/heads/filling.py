@@ -14,6 +14,7 @@ import numpy as np
 from ..errors import ShapeError
 from ..exploring import captions, choosing, steps
 from ..exploring.sources import CaptureSource, Choice, Extraction, Source, StackSource
+from ..grid.arrays import ArraySource, Masks, is_mapped
 from ..grid.axes import PLAIN, Given
 from ..grid.long import LongHead
 from ..grid.states import State, StateGrid, cell_states, forbidden_cells
@@ -85,6 +86,8 @@ class Filling:
         self._left = deque(range(len(self.heads)))
         self._turn = threading.Lock()
         self._fresh: deque[int] = deque()
+        self.whole = threading.Event()
+        """Set once all heads have been read."""
 
     @property
     def done(self) -> int:
@@ -115,6 +118,8 @@ class Filling:
                 self.pooled = max(self.pooled, seen.small.pooled)
             self._left.popleft()
             self._fresh.append(index)
+            if not self._left:
+                self.whole.set()
             return True
 
     @contextmanager
@@ -161,6 +166,9 @@ class Filling:
         shape = shape_of(found.weights)
         if len(shape) != 2:
             raise ShapeError(f"weights: got shape {shape}, expected one grid (queries, keys)")
+        if is_mapped(found.weights):
+            masks = self._masks(found, (shape[0], shape[1]))
+            return self._see_long(choice, ArraySource(np.asarray(found.weights), masks))
         values, missing = accept(found.weights, *shape)
         states = self._states(choice, found, values, missing)
         small = thumbnail(values, states, self._longest, exclude_keys=self._excluded(shape))
@@ -170,26 +178,32 @@ class Filling:
     def _states(
         self, choice: Choice, found: Extraction, values: FloatGrid, missing: BoolGrid
     ) -> StateGrid:
-        look, mask, not_yet = self.look, self.look.mask, None
-        if look.own_mask:
-            mask = None if found.allowed is None else np.asarray(found.allowed, dtype=bool)
-            if self.step is None and found.at is not None:
-                not_yet = captions.not_yet(values)
-        elif mask is not None and mask.shape != values.shape:
-            raise ShapeError(f"mask: got shape {mask.shape}, this head has {values.shape}")
-        padding = self._padding(found)
-        _refuse_misfit(padding, values.shape)
-        at = placed(look, values.shape) if look.causal else PLAIN
+        not_yet = None
+        if self.look.own_mask and self.step is None and found.at is not None:
+            not_yet = captions.not_yet(values)
+        masks = self._masks(found, (values.shape[0], values.shape[1]))
         return cell_states(
             values,
             missing,
-            mask=mask,
-            causal=look.causal,
-            query_positions=at.queries,
-            key_positions=at.keys,
-            padding=padding,
+            mask=masks.mask,
+            causal=masks.causal,
+            query_positions=masks.query_positions,
+            key_positions=masks.key_positions,
+            padding=masks.padding,
             not_yet=not_yet,
         )
+
+    def _masks(self, found: Extraction, shape: tuple[int, int]) -> Masks:
+        """What decides a cell's state beside its weight."""
+        look, mask = self.look, self.look.mask
+        if look.own_mask:
+            mask = None if found.allowed is None else np.asarray(found.allowed, dtype=bool)
+        elif mask is not None and mask.shape != shape:
+            raise ShapeError(f"mask: got shape {mask.shape}, this head has {shape}")
+        padding = self._padding(found)
+        _refuse_misfit(padding, shape)
+        at = placed(look, shape) if look.causal else PLAIN
+        return Masks(mask, look.causal, padding, at.queries, at.keys)
 
     def _mask(self, found: Extraction, shape: tuple[int, ...]) -> BoolGrid | None:
         """Where the numbers let a query look: as the model did, else as the map was told."""
@@ -232,10 +246,10 @@ class Filling:
     def _excluded(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         return tuple(key for key in self.look.exclude_keys if key < shape[1])
 
-    def _see_long(self, choice: Choice, head: LongHead) -> Seen:
+    def _see_long(self, choice: Choice, head: LongHead | ArraySource) -> Seen:
         """A head that is not held: whole up to `_WHOLE` cells, else a sample of its queries."""
         queries, keys = head.shape
-        found = Extraction(head)
+        found = Extraction(head if isinstance(head, LongHead) else head.array)
         measuring = Measuring(Places.of(head.shape, **self._where(choice, found)))
         if math.prod(head.shape) <= _WHOLE:
             values, states = head.window((0, queries, 0, keys))

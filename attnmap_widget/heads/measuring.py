@@ -18,7 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import ShapeError
+from ..grid.arrays import is_mapped
 from ..grid.weights import BoolGrid, accept_bool, as_numbers, refuse_infinite
+from ..passes import Progress
 from .places import Places
 
 
@@ -120,18 +122,20 @@ def measure(
     query_offset: int | None = None,
     key_offset: int = 0,
     cross: bool = False,
+    progress: Progress = lambda _: None,
 ) -> dict[str, float]:
     """The numbers of one head, by the names of `COLUMNS`.
 
     Parameters
     ----------
     weights:
-        (queries, keys), anything a map accepts as an array; NaN where there is no weight.
+        (queries, keys), anything a map accepts as an array; NaN where there is no weight. A large
+        one in a file is read a band of rows at a time.
     tokens:
         (keys,) strings, ids or bytes; without them there are no delimiters and no repeats.
     mask:
         bool (queries, keys), True = this query may look at this key. Forbidden cells do not count,
-        whatever weight they have.
+        whatever weight they have. Or a function that gives these rows of it for a slice of rows.
     padding:
         bool (keys,), True = padding: those keys do not count, nor do the queries at their
         positions; a tuple (keys, queries) says both.
@@ -166,10 +170,11 @@ def measure(
     ValueError
         infinite weights.
     """
-    values = as_numbers(weights)[0]
+    values = weights if is_mapped(weights) else as_numbers(weights)[0]
     if values.ndim != 2:
         raise ShapeError(f"weights: got shape {values.shape}, expected one grid (queries, keys)")
-    allowed = None if mask is None else accept_bool("mask", mask, values.shape)
+    look = mask if callable(mask) else None
+    allowed = None if mask is None or look else accept_bool("mask", mask, values.shape)
     places = Places.of(
         (values.shape[0], values.shape[1]),
         tokens,
@@ -181,7 +186,9 @@ def measure(
     )
     head = Measuring(places)
     for rows in bands(places.shape):
-        head.add(rows, values[rows], None if allowed is None else allowed[rows])
+        part = look(rows) if look else None if allowed is None else allowed[rows]
+        head.add(rows, np.asarray(values[rows]), part)
+        progress(rows.stop / places.shape[0])
     return head.result()
 
 
@@ -208,7 +215,7 @@ class Measuring:
 
     def add(self, rows: slice, weights: NDArray[Any], allowed: BoolGrid | None) -> None:
         """Take in these rows: (rows, keys) weights, and where the mask lets them look."""
-        refuse_infinite(weights)
+        refuse_infinite(weights, rows.start)
         places = self._places
         there = ~np.isnan(weights)
         there &= places.real_queries[rows, None]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from ..errors import ShapeError
 from ..exploring import captions
@@ -135,9 +137,9 @@ def of_explorer(
             mask=_mask(options, shape_of(seen.weights)),
             padding=padding,
             delimiters=delimiters,
+            progress=tell,
             **where_it_stands(here, seen, options, padding, own_rows=queries is not None),
         )
-        tell(1)
         rows.append({"layer": here.layer, "head": here.head, **numbers})
     return HeadSummary.from_rows(rows)
 
@@ -183,19 +185,28 @@ def _padding(options: Options) -> Any:
     return options.padding[0]
 
 
-def _mask(options: Options, shape: tuple[int, ...]) -> BoolGrid | None:
-    """Where the map's options let a query look."""
-    if options.mask is not None and options.mask.shape != shape:
-        raise ShapeError(f"mask: got shape {options.mask.shape}, a head has {shape}")
+def _mask(options: Options, shape: tuple[int, ...]) -> Callable[[slice], BoolGrid] | None:
+    """Where the map's options let a query look, a band of rows at a time; None: everywhere."""
+    mask = options.mask
+    if mask is not None and mask.shape != shape:
+        raise ShapeError(f"mask: got shape {mask.shape}, a head has {shape}")
+    if mask is None and not options.causal:
+        return None
     at = placed(options, shape) if options.causal else axes.PLAIN
-    forbidden = forbidden_cells(
-        shape,
-        mask=options.mask,
-        causal=options.causal,
-        query_positions=at.queries,
-        key_positions=at.keys,
-    )
-    return None if forbidden is None else ~forbidden
+    positions = np.arange(shape[0]) if at.queries is None else at.queries
+
+    def allowed(rows: slice) -> BoolGrid:
+        forbidden = forbidden_cells(
+            (len(positions[rows]), shape[1]),
+            mask=None if mask is None else mask[rows],
+            causal=options.causal,
+            query_positions=positions[rows],
+            key_positions=at.keys,
+        )
+        assert forbidden is not None
+        return ~forbidden
+
+    return allowed
 
 
 @contextmanager

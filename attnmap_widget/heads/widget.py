@@ -14,6 +14,7 @@ from .. import assets
 from ..exploring import captions
 from ..exploring.given import as_source
 from ..exploring.sources import FunctionSource
+from ..files.heads_methods import HeadGridFiles
 from ..grid import schemes
 from ..grid.options import refuse_unknown
 from ..passes import Cancelled, Pass, Progress, Turns, in_loop
@@ -38,7 +39,7 @@ Head = tuple[int, int]
 """(layer, head)."""
 
 
-class HeadGrid(anywidget.AnyWidget):
+class HeadGrid(HeadGridFiles, anywidget.AnyWidget):
     """All heads at a glance: a thumbnail of each, layers down and heads across.
 
     Parameters
@@ -165,11 +166,8 @@ class HeadGrid(anywidget.AnyWidget):
         After `cancel` those that were not read are NaN. ValueError where heads are so long that
         only a sample was read: `explorer.summary()` and `capture.summary()` read all of them.
         """
-        filling = self._need()
-        with filling.in_one_thread():
-            while not self._cancelled and filling.read_next():
-                pass
-        self._finish(filling)
+        self._read_all()
+        filling = self._filling
         if filling.sampled:
             raise ValueError(
                 "summary: of heads this long the grid reads a sample of the queries; the summary() "
@@ -323,6 +321,20 @@ class HeadGrid(anywidget.AnyWidget):
             self._sheet += 1
             self._tell()
 
+    def _scheme_of(self, filling: Filling) -> schemes.Scheme:
+        negative = bool((filling.sheet.ranges[:, 0] < 0).any())
+        if negative and not self._scheme.diverging:
+            return schemes.find(schemes.DIVERGING_DEFAULT)
+        return self._scheme
+
+    def _read_all(self) -> None:
+        """Wait until all heads have been read; after `cancel` nothing more is."""
+        filling = self._need()
+        with filling.in_one_thread():
+            while not self._cancelled and filling.read_next():
+                pass
+        self._finish(filling)
+
     def _fail(self, failure: Exception) -> None:
         self.error = str(failure) or repr(failure)
 
@@ -336,11 +348,7 @@ class HeadGrid(anywidget.AnyWidget):
         filling = self._filling
         read, all_ = filling.done, len(filling.heads)
         self._rows, self._named = list(map(list, filling.rows)), filling.source.named_layers
-        negative = bool((filling.sheet.ranges[:, 0] < 0).any())
-        scheme = self._scheme
-        if negative and not scheme.diverging:
-            scheme = schemes.find(schemes.DIVERGING_DEFAULT)
-        self._shown_scheme = scheme
+        scheme = self._scheme_of(filling)
         self._colors = {"ramp": scheme.ramp.tobytes(), "diverging": scheme.diverging}
         self._progress = None if self._cancelled or read == all_ else [read, all_]
         if self._cancelled:
@@ -350,19 +358,6 @@ class HeadGrid(anywidget.AnyWidget):
         self._sent_cells = filling.sheet.levels.shape[1]
 
     # -- the widget -----------------------------------------------------------------------------
-
-    def to_svg(self, theme: str = "light") -> str:
-        """The grid in layer order as a standalone SVG; ValueError for an unknown theme."""
-        from ..files.heads import to_svg
-
-        return to_svg(self._need(), self.title, self._shown_scheme, self.range, theme)
-
-    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
-        """Beside the live view a picture for hosts without one, and a line of text."""
-        from ..files.heads import to_img
-
-        data, metadata = super()._repr_mimebundle_(**kwargs) or ({}, {})
-        return {**data, "text/html": to_img(self.to_svg(), repr(self))}, metadata
 
     def _get_embed_state(self, drop_defaults: bool = False) -> Any:
         """Whole for `ipywidgets.embed`, which leaves defaults out; the front end is one here."""

@@ -158,7 +158,6 @@ export function createHeads(host: HTMLElement, model: HeadsModel, signal: AbortS
 		const tints = rampOf(model.get("_tint"), false, theme.dark);
 		bars = barsOf(all, model.get("_columns"), model.get("tint_by"), tints);
 		drawHeadsLegend(view.legend, { atlas, palette, diverging, dark: theme.dark, bars });
-		describeHeads(view, model, all, placed);
 		offerMenus(view, model, all);
 	}
 
@@ -188,6 +187,7 @@ export function createHeads(host: HTMLElement, model: HeadsModel, signal: AbortS
 		view.canvas.style.height = `${scene.size.height}px`;
 		pictures ??= paintAll(scene);
 		paintHeads(view.canvas, scene, pictures);
+		describeHeads(view, model, scene);
 		const told = { names, errors, pointed };
 		sayHead(view, model, scene, told);
 		showTip(view, model, scene, told);

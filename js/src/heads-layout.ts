@@ -160,6 +160,24 @@ export function boxOf(layout: HeadsLayout, head: number): Box | null {
 	return { x: left + place[1] * pitch.x + inset, y: top + place[0] * pitch.y, ...box };
 }
 
+/** How many heads have their middle in the part that is scrolled to; labels stay, over heads. */
+export function headsInView(
+	layout: HeadsLayout,
+	scroll: { x: number; y: number },
+	size: { width: number; height: number },
+): number {
+	const [left, top] = layout.table ? [layout.left, layout.top] : [0, 0];
+	let found = 0;
+	layout.places.forEach((_, head) => {
+		const box = boxOf(layout, head);
+		if (box === null) return;
+		const x = box.x + box.width / 2 - scroll.x;
+		const y = box.y + box.height / 2 - scroll.y;
+		if (x >= left && x <= size.width && y >= top && y <= size.height) found++;
+	});
+	return found;
+}
+
 /** The head at a point of the layout; its gap belongs to it. */
 export function headAt(layout: HeadsLayout, x: number, y: number): number | null {
 	const line = Math.floor((y - layout.top + 1) / layout.pitch.y);

@@ -1,7 +1,7 @@
 /** Everything that is put into words: caption, menus, the line under the grid, the tooltip. */
 
 import { placeTip } from "./geometry";
-import { boxOf, type HeadsLayout } from "./heads-layout";
+import { boxOf, headsInView } from "./heads-layout";
 import type { Column, HeadsModel } from "./heads-model";
 import { type HeadsScene, paintPreview } from "./heads-paint";
 import type { Sheet } from "./heads-sheet";
@@ -27,11 +27,13 @@ const chosenBy = (model: HeadsModel): string[] =>
 export function describeHeads(
 	view: HeadsView,
 	model: HeadsModel,
-	sheet: Sheet,
-	layout: HeadsLayout,
+	{ sheet, layout, scroll, size }: HeadsScene,
 ): void {
 	const layers = count(model.get("_rows").length, "layer");
-	const heads = count(sheet.heads, "head");
+	const seen = headsInView(layout, scroll, size);
+	const all = count(sheet.heads, "head");
+	// Where the grid scrolls, nothing but a cut would say so.
+	const heads = seen < sheet.heads ? `${seen} of ${all} in view` : all;
 	const said = [model.get("_named") ? `${layers} · ${heads}` : heads];
 	const note = model.get("_note");
 	if (note) said.push(note);
@@ -41,8 +43,9 @@ export function describeHeads(
 	if (sort) said.push(`by ${sort.title.toLowerCase()}, largest first`);
 	const title = model.get("title") ?? "";
 	line(view.title, title);
-	view.size.textContent = said.join(" · ");
 	const { grid } = view;
+	const words = said.join(" · ");
+	if (view.size.textContent !== words) view.size.textContent = words;
 	grid.setAttribute("aria-label", `${title || "All heads"}: ${said.join(", ")}`);
 	grid.setAttribute("aria-rowcount", String(layout.lines.length));
 	const across = Math.max(0, ...layout.lines.map((line) => line.length));

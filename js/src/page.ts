@@ -5,6 +5,7 @@
 
 import { createMap } from "./map";
 import type { Labels, Model, PackedLabels, State, WireLabels, WireTile } from "./model";
+import { fromBase64, PageModel } from "./page-model";
 
 /** 8-bit weights: 0 is no weight, any other code is (code − zero) · step. */
 interface Quantized {
@@ -67,10 +68,6 @@ export interface PageData {
 	note: string;
 }
 
-export function fromBase64(text: string): Uint8Array {
-	return Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
-}
-
 /** The float32 bytes that a tile has. */
 export function dequantize(codes: Uint8Array, { zero, step }: Quantized): ArrayBuffer {
 	const weights = new Float32Array(codes.length);
@@ -129,41 +126,6 @@ export function stateOf(data: PageData, map: StoredMap): State {
 	};
 }
 
-/** All that the front end asks of a host, in the page itself. */
-export class PageModel implements Model {
-	private readonly listeners = new Map<string, Set<() => void>>();
-
-	constructor(private state: State) {}
-
-	get<K extends keyof State>(name: K): State[K] {
-		return this.state[name];
-	}
-
-	set<K extends keyof State>(name: K, value: State[K]): void {
-		this.show({ ...this.state, [name]: value });
-	}
-
-	save_changes(): void {}
-
-	on(event: string, callback: () => void): void {
-		this.listeners.set(event, (this.listeners.get(event) ?? new Set()).add(callback));
-	}
-
-	off(event: string, callback: () => void): void {
-		this.listeners.get(event)?.delete(callback);
-	}
-
-	/** Takes over another state; tells only of what is different, when all is in place. */
-	show(next: State): void {
-		const before = this.state;
-		this.state = next;
-		for (const name of Object.keys(next) as (keyof State)[]) {
-			if (Object.is(before[name], next[name])) continue;
-			for (const callback of [...(this.listeners.get(`change:${name}`) ?? [])]) callback();
-		}
-	}
-}
-
 /** Whether a pinned cell of the map that is shown is a cell of the next one too. */
 function sameShape(model: Model, next: State): boolean {
 	const [rows, columns] = model.get("weights").size;
@@ -187,7 +149,7 @@ function openLinked(into: HTMLElement, data: PageData, signal: AbortSignal): voi
 	const row = document.createElement("div");
 	row.className = "attnmap-beside";
 	into.append(row);
-	const models = data.maps.map((map) => new PageModel(stateOf(data, map)));
+	const models = data.maps.map((map) => new PageModel<State>(stateOf(data, map)));
 	link(models);
 	for (const model of models) {
 		const host = document.createElement("div");
@@ -197,7 +159,7 @@ function openLinked(into: HTMLElement, data: PageData, signal: AbortSignal): voi
 }
 
 /** What is pointed at, pinned or zoomed to in one is so in all. */
-export function link(models: readonly PageModel[]): void {
+export function link(models: readonly PageModel<State>[]): void {
 	for (const name of ["hover", "selection", "viewport"] as const) {
 		for (const one of models) {
 			one.on(`change:${name}`, () => {
@@ -212,7 +174,7 @@ export function link(models: readonly PageModel[]): void {
 }
 
 function openOne(into: HTMLElement, data: PageData, first: StoredMap, signal: AbortSignal): void {
-	const model = new PageModel(stateOf(data, first));
+	const model = new PageModel<State>(stateOf(data, first));
 	const show = (map: StoredMap) => {
 		const next = stateOf(data, map);
 		model.show(sameShape(model, next) ? { ...next, selection: model.get("selection") } : next);

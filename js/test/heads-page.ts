@@ -136,8 +136,10 @@ afterEach(() => {
 	document.body.removeAttribute("style");
 });
 
-export async function mount(state: HeadsState | FakeHost, width = 700) {
-	const model = state instanceof FakeHost ? state : new FakeHost(state);
+export const mount = (state: HeadsState | FakeHost, width = 700) =>
+	mountOn(state instanceof FakeHost ? state : new FakeHost(state), width);
+
+export async function mountOn<Host extends HeadsModel>(model: Host, width = 700) {
 	const host = document.createElement("div");
 	host.style.width = `${width}px`;
 	document.body.append(host);

@@ -1,6 +1,6 @@
 import axeUrl from "axe-core/axe.min.js?url";
 import { beforeAll, expect, test } from "vitest";
-import { headAt, layoutHeads, linesOf, stepFrom } from "../src/heads-layout";
+import { headAt, headsInView, layoutHeads, linesOf, stepFrom } from "../src/heads-layout";
 import { FIRST, MIDDLE, openSheet, shrink } from "../src/heads-sheet";
 import { fiveHeads, type Given, mount, sheetOf, stateOf, TOP } from "./heads-page";
 import { frames } from "./page";
@@ -268,6 +268,53 @@ test("64 heads fit where there is room for them, and far ones are drawn when the
 	expect(seen(1)).toBeLessThan(20); // its largest weight
 	expect(seen(4)).toBeGreaterThan(230); // its zero
 	expect(page.root.querySelectorAll("*").length).toBeLessThan(120);
+});
+
+test("a grid that scrolls says how many heads are in view, also to a screen reader", async () => {
+	const rows = Array.from({ length: 40 }, (_, layer): [number, number] => [layer, 5]);
+	const levels = [
+		[TOP, 8, 8],
+		[8, 8, 8],
+	];
+	const heads = Array.from({ length: 200 }, () => ({ levels }));
+	const state = stateOf([], { _rows: rows, _sheet: sheetOf(heads) });
+	const page = await mount(state);
+	const { grid } = page;
+	/** by the grid's own numbers: 24 pixels of labels, layers of 56 + 4 pixels */
+	const top = Number.parseFloat(page.find(".attnmap-cell").style.translate.split(" ")[1] ?? "");
+	const lines = (from: number) =>
+		rows.filter((_, line) => {
+			const middle = first + line * 60 + 28 - from;
+			return middle >= first && middle <= grid.clientHeight;
+		}).length;
+	const first = top;
+	expect(lines(0)).toBeLessThan(20);
+	const told = (seen: number) => `40 layers · ${seen} of 200 heads in view · 2 × 3 weights each`;
+	expect(page.text(".attnmap-size")).toContain(told(5 * lines(0)));
+	grid.scrollTop = 100;
+	await frames(3);
+	expect(page.text(".attnmap-size")).toContain(told(5 * lines(100)));
+	expect(grid.getAttribute("aria-label")).toContain(`${5 * lines(100)} of 200 heads in view`);
+	grid.style.maxHeight = "none";
+	await frames(3);
+	expect(page.text(".attnmap-size")).toContain("40 layers · 200 heads · 2 × 3");
+	expect(grid.getAttribute("aria-label")).not.toContain("in view");
+});
+
+test("heads are in view by their middle, and not behind the labels", () => {
+	const room = { width: 400, font: 10, rowLabel: 30, label: 20, bar: false, words: 1 };
+	const table = layoutHeads(linesOf([4, 4, 4], null), [1, 0.5], room);
+	const { left, top, pitch, box } = table;
+	const all = { width: table.width, height: table.height };
+	expect(headsInView(table, { x: 0, y: 0 }, all)).toBe(12);
+	expect(headsInView(table, { x: 0, y: box.height / 2 + 1 }, all)).toBe(8);
+	expect(headsInView(table, { x: pitch.x + box.width / 2 + 1, y: 0 }, all)).toBe(6);
+	const small = { width: left + pitch.x + box.width / 2 - 1, height: top + pitch.y };
+	expect(headsInView(table, { x: 0, y: 0 }, small)).toBe(1);
+	const flowing = layoutHeads(linesOf([9], [8, 0, 1, 2, 3, 4, 5, 6, 7]), [1, 1], room);
+	const across = flowing.lines[0]?.length ?? 0;
+	const one = { width: 400, height: flowing.box.height };
+	expect(headsInView(flowing, { x: 0, y: 0 }, one)).toBe(across);
 });
 
 // ---- the page ------------------------------------------------------------------------------------

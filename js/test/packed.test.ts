@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import { labelsOf } from "../src/labels";
-import { fromBase64, type PageData, stateOf as pageState } from "../src/page";
+import { type PageData, stateOf as pageState } from "../src/page";
+import { fromBase64 } from "../src/page-model";
 import { labels } from "./fixtures";
 
 // What Python makes of six tokens; a test there holds the same text.

@@ -1,15 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { labelsOf } from "../src/labels";
 import { positionAt } from "../src/model";
-import {
-	dequantize,
-	fromBase64,
-	link,
-	openPage,
-	type PageData,
-	PageModel,
-	stateOf,
-} from "../src/page";
+import { dequantize, link, openPage, type PageData, stateOf } from "../src/page";
+import { fromBase64, PageModel } from "../src/page-model";
 import { colorsOf, stateOf as fakeState, labels, names, rampOf, softmaxRows } from "./fixtures";
 import { frames, hostOf } from "./page";
 

@@ -12,7 +12,7 @@ import pytest
 from conftest import ShownMap, Tab, open_tab, wait_until
 from playwright.sync_api import Browser, ConsoleMessage, Page, Route, expect
 
-from attnmap_widget import AttentionExplorer, AttentionMap, compare
+from attnmap_widget import AttentionExplorer, AttentionMap, HeadGrid, compare
 
 REPOSITORY = Path(__file__).parents[2]
 AXE = REPOSITORY / "js" / "node_modules" / "axe-core" / "axe.min.js"
@@ -51,7 +51,7 @@ class Visit:
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
         self.page.on("console", self._note)
         self.page.goto(path.as_uri())
-        expect(self.page.locator("canvas.attnmap-cells").first).to_be_visible()
+        expect(self.page.locator("canvas[class*=attnmap]").first).to_be_visible()
 
     def _note(self, message: ConsoleMessage) -> None:
         if message.type == "error":
@@ -232,3 +232,30 @@ def test_without_scripts_there_is_still_a_picture(
         picture = tab.page.locator("noscript svg")
         expect(picture).to_be_visible()
         expect(picture).to_contain_text("0.75")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_all_heads_are_live_without_a_kernel(visit: Any, theme: str):
+    stack = np.stack([[weights(layer, head) for head in range(4)] for layer in range(3)])
+    source = HeadGrid(stack, axes="layer head query key", title=HOSTILE[1])
+    opened = visit(source, theme=theme)
+    page = opened.page
+    expect(page.locator(".attnmap-title")).to_have_text(HOSTILE[1])
+    expect(page.locator(".attnmap-size")).to_contain_text("3 layers · 12 heads · 3 × 5 weights")
+
+    grid = page.get_by_role("grid")
+    grid.focus()
+    page.keyboard.press("Control+End")
+    page.keyboard.press("Enter")
+    readout = page.locator(".attnmap-readout")
+    expect(readout).to_contain_text("Layer 2 · Head 3 · entropy")
+    assert opened.violations() == []
+    page.get_by_label("Sort by").select_option("largest")
+    page.get_by_label("Tint by").select_option("entropy")
+    page.keyboard.press("Escape")
+    grid.hover(position={"x": 20, "y": 20})
+    best = source.summary.top("largest", 1)[0]
+    expect(readout).to_contain_text(f"Layer {best.layer} · Head {best.head} · ")
+    expect(page.locator(".attnmap-legend")).to_contain_text("bar: entropy (bits)")
+    expect(page.locator(".note")).to_contain_text("12 heads · ")
+    assert (opened.requests, opened.errors) == ([], [])

@@ -24,7 +24,9 @@ def bundle(shown: Any) -> dict[str, Any]:
 def picture(shown: Any) -> str:
     html = bundle(shown)["text/html"]
     found = re.fullmatch(
-        r'<img alt="[^"<>]*" src="data:image/svg\+xml;base64,([A-Za-z0-9+/=]+)">', html
+        r'<img alt="[^"<>]*" style="color-scheme:light;[^"<>]*" '
+        r'src="data:image/svg\+xml;base64,([A-Za-z0-9+/=]+)">',
+        html,
     )
     return b64decode(found[1]).decode("utf-8")
 

@@ -24,6 +24,7 @@ STATIC = {
     for name in (
         *(f"{name}.{kind}" for name in ("heads", "image", "widget") for kind in ("css", "js")),
         "page.js",
+        "page-heads.js",
         "schemes.json",
     )
 }
