@@ -396,14 +396,12 @@ def test_what_is_set_by_hand_on_words_holds_for_their_pieces() -> None:
 def test_of_a_capture_what_is_set_by_hand_goes_before_what_the_model_was_told() -> None:
     tokenizer = wordpiece()
     inputs = tokenizer([TEXT, "dog cat"], return_tensors="pt", padding=True)
-    explorer = explore(bert(), dict(inputs), tokenizer=tokenizer, batch=1, words=True)
+    explorer = explore(bert(), dict(inputs), tokenizer=tokenizer, batch=1)
     drawn = explorer.map
     own = drawn.padding
     assert own is not None
     drawn.padding = [0] * len(drawn.tokens)
     explorer.head = 1
-    assert not np.any(drawn.padding)
-    explorer.merged = False
     assert drawn.padding.tolist() == [False] * 6
     explorer.hide_special = True  # of hidden tokens nothing is said
     drawn.exclude_keys = (1,)

@@ -239,7 +239,7 @@ def test_a_position_given_marks_both_axes_of_one_forward() -> None:
     assert cap.explore(generated=9).map.generated is None  # nothing was generated that ran
     assert cap.explore().map.generated is None
     explorer = cap.explore(generated=PROMPT, words=[[n] for n in range(5)] + [[5, 6], [7, 8]])
-    assert explorer.map.generated == (5, 5)
+    assert explorer.map.generated == (6, 6)
     explorer.use(cap)
     assert explorer.map.generated is None
 
@@ -256,8 +256,11 @@ def test_of_two_texts_the_position_is_the_decoders() -> None:
     explorer.kind = "encoder"
     assert explorer.map.generated is None
     rows = np.full((3, 4, 6), 1 / 6)
-    assert AttentionExplorer(rows, "abcdef", "wxyz", generated=3).map.generated == (None, 3)
-    assert AttentionExplorer(rows, list("abcdef"), generated=3).map.generated == (3, None)
+    assert AttentionExplorer(rows, list("abcdef"), list("wxyz"), generated=3).map.generated == (
+        None,
+        3,
+    )
+    assert AttentionExplorer(rows, generated=3).map.generated == (3, None)
 
 
 def test_a_step_that_is_no_square_offers_no_rollout() -> None:

@@ -60,6 +60,16 @@ def statuses(ex: AttentionExplorer) -> list[str]:
     return seen
 
 
+def once_said(ex: AttentionExplorer, then: Any) -> None:
+    """Call `then` when the notebook goes on after it was first said what is being read."""
+
+    def said(_: Any) -> None:
+        ex.map.unobserve(said, names="status")
+        asyncio.get_running_loop().call_soon(then)
+
+    ex.map.observe(said, names="status")
+
+
 def of_capture() -> AttentionExplorer:
     model = build("LlamaModel", llama_config())
     with capture(model) as cap:
@@ -91,15 +101,22 @@ def test_beside_the_notebook_the_same_numbers_come_while_the_last_map_stays(
     async def notebook() -> None:
         ex = made()
         before, title, seen = ex.map.weights, ex.map.title, statuses(ex)
-        from_browser(ex, name, value)
-        await until(lambda: ex._pending)
-        assert getattr(ex, name) == value
-        assert ex.map.weights is before
-        assert ex.map.title == title
         count = len(ex._source.layers) if name == "layer" else len(ex.head_selector.options) - 2
-        what = f"{count} {name}s"
-        assert seen == [f"reading {what} …"]
-        await until(lambda: not ex._pending)
+        meanwhile = []
+
+        def look() -> None:
+            assert ex._pending
+            assert getattr(ex, name) == value
+            assert ex.map.weights is before
+            assert ex.map.title == title
+            assert seen == [f"reading {count} {name}s …"]
+            meanwhile.append(1)
+
+        once_said(ex, look)
+        from_browser(ex, name, value)
+        await until(lambda: ex.map.title != title)
+        assert meanwhile == [1]
+        assert not ex._pending
         np.testing.assert_array_equal(ex.map.weights, here.map.weights)
         for trait in ("title", "status", "error", "tokens", "queries", "checks"):
             assert getattr(ex.map, trait) == getattr(here.map, trait)
@@ -116,14 +133,18 @@ def test_a_newer_choice_stops_it_and_nothing_of_it_comes_later() -> None:
         read = ex._source.function
         titles: list[str] = []
         ex.map.observe(lambda change: titles.append(change["new"]), names="title")
+        stopped = []
+
+        def choose() -> None:
+            stopped.append(ex._pass)
+            ex.layer = 3
+
+        once_said(ex, choose)
         from_browser(ex, "layer", "rollout")
-        await until(lambda: ex._pending)
-        stopped = ex._pass
-        from_browser(ex, "layer", 3)
         await until(lambda: titles)
         assert (ex.layer, ex.head) == (3, 2)
         np.testing.assert_allclose(ex.map.weights, stack()[3, 2].astype(np.float32))
-        assert stopped is not None
+        assert [one._stopped for one in stopped] == [True]
         await asyncio.sleep(0.05)
         assert titles == ["Layer 3 · Head 2"]
         assert ex.map.status == ""
@@ -165,11 +186,14 @@ def test_the_boxes_go_by_what_was_read_and_wait_for_what_is_being_read() -> None
         )
         ex.map.selection = (3, 4)
         read.asked.clear()
+
+        def switch() -> None:
+            ex.words_switch.value = True
+            assert ex.map.tokens == T
+
+        once_said(ex, switch)
         from_browser(ex, "layer", "mean")
-        await until(lambda: ex._pending)
-        ex.words_switch.value = True
-        assert ex.map.tokens == T
-        await until(lambda: not ex._pending)
+        await until(lambda: ex.map.title.startswith("mean"))
         assert ex.map.tokens == ["a", "bc", "d", "e"]
         assert ex.map.selection == (2, 3)
         ex.words_switch.value = False
