@@ -133,7 +133,8 @@ def row(
     None where they are not `count`.
     """
     call, item = turn
-    table = fed(inputs, name, inputs[0].step if step is None else step)
+    first = inputs[0].step if inputs else None
+    table = fed(inputs, name, first if step is None else step)
     if table is None or table.shape[1] != count:
         return None
     return _item(table, item, call.shape[0])

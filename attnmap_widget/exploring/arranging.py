@@ -200,6 +200,66 @@ def plain(drawn: dict[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
     return {**_PLAIN, **given, **drawn}
 
 
+def of_tokens(
+    options: Mapping[str, Any], shown: Shown | None, shape: tuple[int, ...]
+) -> dict[str, Any]:
+    """Accepted sized options of an arranged map, as they are of its single tokens.
+
+    What was said of a word holds for each of its tokens; of tokens that are not shown nothing was
+    said. `shape`: (queries, keys) of single tokens.
+    """
+    found = dict(options)
+    padding = found.get("padding")
+    if shown is not None:
+        rows, keys = _groups(shown, 0), _groups(shown, 1)
+        for name, unsaid in (("mask", True), ("not_yet", False)):
+            if found.get(name) is not None:
+                grid = np.full(shape, unsaid)
+                for row, group in zip(found[name], rows, strict=True):
+                    grid[group] = _spread(row, keys, np.full(shape[1], unsaid))
+                found[name] = grid
+        if padding is not None:
+            padding = (
+                _spread(padding[0], keys, np.zeros(shape[1], bool)),
+                None if padding[1] is None else _spread(padding[1], rows, np.zeros(shape[0], bool)),
+            )
+        if "exclude_keys" in found:
+            found["exclude_keys"] = tuple(sorted(t for k in found["exclude_keys"] for t in keys[k]))
+        if found.get("positions") is not None:
+            found["positions"] = tuple(
+                None if side is None else _spread(side, groups, np.arange(count))
+                for side, groups, count in zip(
+                    found["positions"], (keys, rows), shape[::-1], strict=True
+                )
+            )
+        if found.get("generated") is not None:
+            found["generated"] = tuple(
+                None if index is None else groups[index][0] if index < len(groups) else count
+                for index, groups, count in zip(
+                    found["generated"], (keys, rows), shape[::-1], strict=True
+                )
+            )
+    if padding is not None:  # as a map takes it
+        found["padding"] = padding[0] if padding[1] is None else padding
+    return found
+
+
+def _spread(values: Any, groups: Groups, onto: Any) -> Any:
+    """The value of each group at each of its tokens; the rest as it is in `onto`."""
+    for value, group in zip(values, groups, strict=True):
+        onto[group] = value
+    return onto
+
+
+def same(one: Any, two: Any) -> bool:
+    """Whether two accepted options are equal."""
+    if isinstance(one, tuple) and isinstance(two, tuple):
+        return len(one) == len(two) and all(map(same, one, two))
+    if isinstance(one, np.ndarray) or isinstance(two, np.ndarray):
+        return one is two or (one is not None and two is not None and np.array_equal(one, two))
+    return bool(one is two or one == two)
+
+
 def moved(cell: Cell | None, before: Shown | None, after: Shown | None) -> Cell | None:
     """A cell of one arrangement in another; None where its token is not shown."""
     if cell is None:

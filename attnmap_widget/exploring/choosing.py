@@ -9,10 +9,17 @@ from .combined import OVER_HEADS, OVER_LAYERS, offer
 from .sources import Choice, Offer, Source
 
 
-def choose(source: Source, wanted: dict[str, Any], before: Choice | None = None) -> Choice:
+def choose(
+    source: Source,
+    wanted: dict[str, Any],
+    before: Choice | None = None,
+    *,
+    number: int | str | None = None,
+) -> Choice:
     """The whole choice: what is wanted must exist, the rest is kept where it still does.
 
-    Raises ValueError that lists what there is.
+    `number`: the head that was shown last in a layer alone, to which a way back from over all
+    layers leads. Raises ValueError that lists what there is.
     """
     offered = layers(source)
     if wanted.get("layer") is not None:
@@ -29,7 +36,10 @@ def choose(source: Source, wanted: dict[str, Any], before: Choice | None = None)
     else:
         kind = before.kind if before and before.kind in kinds else kinds[0]
     there = offer(source, layer, kind)
-    head = _head(wanted, before, layer, there.heads)
+    shown = before
+    if before and isinstance(before.layer, str) and not isinstance(layer, str):
+        shown = before if number is None else before._replace(head=number)
+    head = _head(wanted, shown, layer, there.heads)
     batch = _kept("batch", wanted, before.batch if before else 0, there.items)
     step = wanted.get("step", before.step if before else None)
     if step is not None and (there.steps > 1 or "step" in wanted):
@@ -48,6 +58,31 @@ def layers(source: Source) -> list[int | str]:
     # From layer to layer windows are shifted: the same cell is of other patches.
     several = several and all(source.offer(n, None).windows is None for n in source.layers)
     return [*source.layers, *(OVER_LAYERS if several else ())]
+
+
+def menu_of_layers(source: Source, choice: Choice, step_rows: Sequence[range]) -> list[int | str]:
+    """The same without a rollout that is none: rows that are not the keys' tokens, from the first.
+
+    `step_rows`: positions of the rows of each step, where they are known.
+    """
+    later = choice.step is not None and choice.step < len(step_rows)
+    no_square = choice.crossing or (later and step_rows[choice.step or 0].start > 0)
+    without = no_square and choice.layer != "rollout"
+    return [layer for layer in layers(source) if not (without and layer == "rollout")]
+
+
+def several(source: Source) -> set[str]:
+    """Of which parts of a choice there is more than one in some layer, so that a menu is there."""
+    found = set()
+    for layer in source.layers:
+        kinds = source.offer(layer, None).kinds
+        for there in (source.offer(layer, kind) for kind in kinds):
+            counts = {
+                "kind": len(kinds), "batch": there.items, "step": there.steps,
+                "measure": len(there.measures),
+            }  # fmt: skip
+            found |= {name for name, count in counts.items() if count > 1}
+    return found
 
 
 def heads(layer: int | str, count: int) -> list[int | str]:

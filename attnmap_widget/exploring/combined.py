@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from .sources import Choice, Extraction, Offer, Source, over_long_heads
 OVER_LAYERS = ("mean", "max", "rollout")
 """What `layer` may be beside a number: over all layers that have the chosen kind."""
 OVER_HEADS = ("mean", "max")
+Tick = Callable[[], None]
 
 
 def layers_of(source: Source, kind: str | None) -> list[int]:
@@ -40,17 +41,18 @@ def offer(source: Source, layer: int | str, kind: str | None) -> Offer:
     )
 
 
-def read(source: Source, choice: Choice) -> Extraction:
+def read(source: Source, choice: Choice, tick: Tick = lambda: None) -> Extraction:
     """The map of `choice`; over heads and layers in O(queries · keys) memory.
 
-    Maps without a weight in a cell (NaN) are left out of that cell and not counted.
+    Maps without a weight in a cell (NaN) are left out of that cell and not counted. Before each
+    head of several is read `tick` is called, which may raise to give it up.
     """
     if not isinstance(choice.layer, str):
-        return _in_windows(source, choice) or _Reading(source).heads(choice)
+        return _in_windows(source, choice) or _Reading(source, tick).heads(choice)
     choices = [choice._replace(layer=n) for n in layers_of(source, choice.kind)]
     if choice.layer == "rollout":
-        return _rollout(source, choices)
-    reading = _Reading(source)
+        return _rollout(source, choices, tick)
+    reading = _Reading(source, tick)
     if choice.head == choice.layer or not isinstance(choice.head, str):
         each = [one for layer in choices for one in reading.heads_of(layer)]
         return reading.reduced(choice.layer, each, "map")
@@ -76,8 +78,8 @@ def _in_windows(source: Source, choice: Choice) -> Extraction | None:
 class _Reading:
     """Reads maps one by one and notes where any of them may look, and where all of them stand."""
 
-    def __init__(self, source: Source) -> None:
-        self._source = source
+    def __init__(self, source: Source, tick: Tick) -> None:
+        self._source, self._tick = source, tick
         self._allowed: BoolGrid | None = None
         self._everywhere = False
         self._first: Extraction | None = None
@@ -119,6 +121,7 @@ class _Reading:
 
     def _weights(self, choices: Sequence[Choice]) -> Iterator[Any]:
         for choice in choices:
+            self._tick()
             one = self._source.read(choice, held=True)
             self.note(one)
             if one.allowed is None:
@@ -129,7 +132,7 @@ class _Reading:
             yield one.weights
 
 
-def _rollout(source: Source, choices: Sequence[Choice]) -> Extraction:
+def _rollout(source: Source, choices: Sequence[Choice], tick: Tick) -> Extraction:
     """Attention rollout of what `choice.head` makes of each layer's heads."""
     if choices[0].crossing:
         raise ShapeError(
@@ -137,16 +140,22 @@ def _rollout(source: Source, choices: Sequence[Choice]) -> Extraction:
             "cannot be multiplied up"
         )
     reach: Any = None
-    noted = _Reading(source)
+    noted = _Reading(source, tick)
 
     def layers() -> Iterator[FloatGrid]:
         nonlocal reach
         for choice in choices:
             held = choice if isinstance(choice.head, str) else choice._replace(head="mean")
-            one = _Reading(source).heads(held)
+            one = _Reading(source, tick).heads(held)
             noted.note(one)
             weights = np.array(one.weights)
-            if source.offer(int(choice.layer), choice.kind).steps > 1:
+            several = source.offer(int(choice.layer), choice.kind).steps > 1
+            if several and choice.step is not None and weights.shape[0] != weights.shape[1]:
+                raise ShapeError(
+                    f"rollout: step {choice.step} is {'×'.join(map(str, weights.shape))}, and only "
+                    "square maps (tokens × tokens) can be multiplied up: choose step all"
+                )
+            if several:
                 # A key that did not exist yet had no weight at that step.
                 some = ~np.isnan(weights).all(axis=1)
                 weights[some] = np.nan_to_num(weights[some])

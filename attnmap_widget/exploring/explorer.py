@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import math
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -25,6 +22,7 @@ from .combined import offer
 from .drawing import Drawing, Drawn
 from .menus import LABELS, Menus
 from .reading_on import read_whole
+from .settling import Settling
 from .sources import Choice, StackSource
 from .texts import Texts
 
@@ -32,12 +30,9 @@ if TYPE_CHECKING:
     from ..heads.summary import HeadSummary
     from ..heads.widget import HeadGrid
 
-_SETTLE = 0.03
-"""Seconds in which further choices replace the one that is waiting to be drawn."""
-_RESTED = 0.2
-"""Seconds after a map was drawn from which on a choice need not wait for further ones."""
 _OF_SOURCE = (
     "_source", "_generated", "_tokens", "_queries", "patches", "_choice", "_long", "_told",
+    "_by_hand", "_over",
 )  # fmt: skip
 
 
@@ -48,7 +43,7 @@ class _Choice(t.Any):
         obj._choose({str(self.name): value})
 
 
-class AttentionExplorer(Drawing, Menus, ExplorerFiles, ipywidgets.VBox):  # type: ignore[misc]
+class AttentionExplorer(Drawing, Settling, Menus, ExplorerFiles, ipywidgets.VBox):  # type: ignore[misc]
     """Menus for layer and head (and kind, batch item, step where there is a choice) above a map.
 
     Parameters
@@ -171,7 +166,7 @@ class AttentionExplorer(Drawing, Menus, ExplorerFiles, ipywidgets.VBox):  # type
         if "query_offset" in map_options:
             self._placed.discard("positions")
         self._waiting: dict[str, Any] = {}
-        self._settled = -math.inf
+        self._by_hand: dict[str, Any] = {}
         self._long: dict[Choice, LongGrid] = {}
         self._pass: Pass | None = None
         self._choice = choosing.choose(
@@ -181,9 +176,10 @@ class AttentionExplorer(Drawing, Menus, ExplorerFiles, ipywidgets.VBox):  # type
                 "measure": measure,
             },
         )  # fmt: skip
+        self._number = self._choice.head if isinstance(self._choice.layer, int) else None
         self._menus = self._make_menus()
         merged = merged and (by_tokenizer or self._told.words)
-        self._drawn = self._draw_of(self._choice, merged, hide_special)
+        self._drawn = self._draw_of(self._choice, bool(merged), hide_special)
         if by_tokenizer and not self._drawn.known.words:
             raise ValueError(
                 "words: the tokenizer does not say which pieces make a word; give them"
@@ -192,6 +188,7 @@ class AttentionExplorer(Drawing, Menus, ExplorerFiles, ipywidgets.VBox):  # type
         self._status = self._drawn.inputs["status"]
         self._map_options = map_options
         self.map = AttentionMap(**{**map_options, **self._drawn.inputs})
+        self._set = self._sized_now()
         super().__init__([self._menus, self.map])
         self.add_class("attnmap-explorer")
         self._show_choice()
@@ -217,8 +214,12 @@ class AttentionExplorer(Drawing, Menus, ExplorerFiles, ipywidgets.VBox):  # type
         """
         before = {name: getattr(self, name) for name in _OF_SOURCE}
         known = {name: reading.pop(name) for name in arranging.KNOWN if name in reading}
+        own = {"mask", "not_yet"} if self._own_mask else set()
+        stale = dict.fromkeys(own | self._placed)  # of the source before
+        self._take_by_hand()
         try:
-            self._long = {}
+            self._long, self._over = {}, None
+            self._by_hand = {n: v for n, v in self._by_hand.items() if n not in stale}
             self._tokens, self._queries = captions.listed(tokens), captions.listed(queries)
             if "patches" in reading:
                 self.patches = _patches(reading.pop("patches"))
@@ -228,13 +229,11 @@ class AttentionExplorer(Drawing, Menus, ExplorerFiles, ipywidgets.VBox):  # type
             self._told = arranging.knowledge(self._tokens, self._queries, **known)
             self._choice = choosing.choose(self._source, {}, self._choice)
             drawn = self._draw_of(self._choice, *self._wish)
-            own = {"mask", "not_yet"} if self._own_mask else set()
-            stale = dict.fromkeys(own | self._placed)  # of the source before
             self.map.update(**{**stale, **drawn.inputs}, error="")
         except BaseException:
             self.__dict__.update(before)
             raise
-        self._drawn, self._status = drawn, drawn.inputs["status"]
+        self._note(drawn)
         self._stop()
         self.error = ""
         self._show_choice()
@@ -288,33 +287,13 @@ class AttentionExplorer(Drawing, Menus, ExplorerFiles, ipywidgets.VBox):  # type
 
     # -- choosing -------------------------------------------------------------------------------
 
-    def _pick(self, wanted: dict[str, Any], soon: bool) -> None:
-        try:
-            loop = asyncio.get_running_loop() if soon else None
-        except RuntimeError:
-            loop = None
-        if loop is None:
-            self._choose(wanted)
-            return
-        if not self._waiting:
-            rested = time.monotonic() - self._settled > _RESTED
-            loop.call_later(0 if rested else _SETTLE, self._settle)
-        self._waiting.update(wanted)
-
-    def _settle(self) -> None:
-        waiting, self._waiting = self._waiting, {}
-        if waiting and self.comm is not None:
-            try:
-                self._choose(waiting)
-            except Exception as failure:  # noqa: BLE001 - nobody is there to catch it
-                self._fail(failure)
-        self._settled = time.monotonic()
-
-    def _choose(self, wanted: dict[str, Any]) -> None:
+    def _choose(self, wanted: dict[str, Any], *, beside: bool = False) -> None:
         self._waiting = {}  # an older choice must not overtake this one
-        self._choice = choosing.choose(self._source, wanted, self._choice)
+        self._choice = choosing.choose(self._source, wanted, self._choice, number=self._number)
+        if isinstance(self._choice.layer, int):
+            self._number = self._choice.head
         self._show_choice()
-        self._draw()
+        self._draw(beside=beside)
 
     def _show_choice(self) -> None:
         """Bring traits and menus to the current choice."""
@@ -327,11 +306,19 @@ class AttentionExplorer(Drawing, Menus, ExplorerFiles, ipywidgets.VBox):  # type
 
     # -- drawing --------------------------------------------------------------------------------
 
-    def _draw(self, *, switched: bool = False) -> None:
+    def _draw(self, *, beside: bool = False, again: bool = False) -> None:
+        """Draw what is chosen: now, or with `beside` later where reading it takes long.
+
+        `again`: the same choice in another arrangement.
+        """
         self._stop()
+        self._take_by_hand()
         try:
-            drawn = self._draw_of(self._choice, *self._wish)
-            if switched:  # the pinned cell is of the same tokens as before
+            seen = self._read_chosen(beside=beside, again=again)
+            if seen is None:
+                return
+            drawn = self._draw_of(self._choice, *self._wish, seen)
+            if drawn.wish != self._drawn.wish:  # the pinned cell is of the same tokens as before
                 cell, before = self.map.selection, self._drawn.shown
                 drawn.inputs["selection"] = arranging.moved(cell, before, drawn.shown)
             self.map.update(**drawn.inputs, error="")
@@ -342,12 +329,17 @@ class AttentionExplorer(Drawing, Menus, ExplorerFiles, ipywidgets.VBox):  # type
             raise
         else:
             self.error = ""
-            self._drawn, self._status = drawn, drawn.inputs["status"]
+            self._note(drawn)
             self._show_switches()
             self._read_on()
 
+    def _note(self, drawn: Drawn) -> None:
+        """What the map shows now."""
+        self._drawn, self._status, self._set = drawn, drawn.inputs["status"], self._sized_now()
+
     def _fail(self, failure: Exception) -> None:
         message = str(failure) or repr(failure)
+        self.map.status = self._status  # nothing is being read any more
         self.error = self.map.error = (
             f"{captions.title(self._source, self._choice, None, self._caption)}: {message}"
         )
@@ -369,7 +361,8 @@ class AttentionExplorer(Drawing, Menus, ExplorerFiles, ipywidgets.VBox):  # type
         return self.merged, self.hide_special
 
     def _switched(self, _: Any) -> None:
-        self._draw(switched=True)
+        if not self._pending:  # else it is drawn so once it is read
+            self._draw(again=True)
 
     @t.validate("merged")
     def _can_merge(self, proposal: Any) -> bool:
@@ -393,6 +386,7 @@ class AttentionExplorer(Drawing, Menus, ExplorerFiles, ipywidgets.VBox):  # type
         if self.comm is not None:
             self._stop()
             self._long.clear()
+            self._over = None
             self._source = StackSource([], named_layers=False)
             for widget in (*self._menus.children, *self.children, self):
                 for part in ("layout", "style"):

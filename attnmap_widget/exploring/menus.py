@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import ipywidgets
 
-from . import choosing
+from . import choosing, steps
 from .combined import offer
 from .selector import Selector
 from .switches import Switch, Switches
@@ -30,6 +30,8 @@ class Menus:
     _choice: Choice
     _selectors: dict[str, Selector]
     _switches: Switches
+    _several: tuple[Source, set[str]] | None = None
+    """Of which parts there is a choice in some layer of that source."""
 
     def _pick(self, wanted: dict[str, Any], soon: bool) -> None:
         raise NotImplementedError
@@ -49,7 +51,7 @@ class Menus:
 
     @property
     def kind_selector(self) -> Selector:
-        """The `ipywidgets.Dropdown` for the kind; hidden where there is one only."""
+        """The `ipywidgets.Dropdown` for the kind; hidden where no layer has several."""
         return self._selectors["kind"]
 
     @property
@@ -102,13 +104,16 @@ class Menus:
         """Offer what there is, with the current choice chosen."""
         layer, head, kind, batch, step, measure = self._choice
         there = offer(self._source, layer, kind)
-        steps = [_ALL_STEPS, *range(there.steps)] if there.steps > 1 else [_ALL_STEPS]
+        numbers = [_ALL_STEPS, *range(there.steps)] if there.steps > 1 else [_ALL_STEPS]
+        rows = steps.rows_of(self._source, self._choice)
+        if self._several is None or self._several[0] is not self._source:
+            self._several = self._source, choosing.several(self._source)
         menus: dict[str, tuple[list[Any], Any]] = {
-            "layer": (choosing.layers(self._source), layer),
+            "layer": (choosing.menu_of_layers(self._source, self._choice, rows), layer),
             "head": (choosing.heads(layer, there.heads), head),
             "kind": (there.kinds, kind),
             "batch": (list(range(there.items)), batch),
-            "step": (steps, _ALL_STEPS if step is None else step),
+            "step": (numbers, _ALL_STEPS if step is None else step),
             "measure": (list(there.measures), measure),
         }
         self.batch_selector.description = LABELS["batch"] if there.windows is None else "Window"
@@ -118,5 +123,7 @@ class Menus:
             else:
                 names = [choosing.named(name, there, value) for value in choices]
             self._selectors[name].offer(choices, chosen, names)
-            if name not in ("layer", "head"):
-                self._selectors[name].layout.display = None if len(choices) > 1 else "none"
+            if name not in ("layer", "head"):  # one that does not apply now keeps its place
+                shown = name in self._several[1]
+                self._selectors[name].layout.display = None if shown else "none"
+                self._selectors[name].disabled = len(choices) < 2

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from ..grid.grids import LongGrid, Streamed
 from ..passes import Pass
 from . import captions
+from .combined import read
+from .reading_over import Overdue, over_many, read_beside, read_here
 from .sources import Choice, Extraction, Source
 
 if TYPE_CHECKING:
@@ -23,15 +25,59 @@ class ReadingOn:
     """Mixed into `AttentionExplorer`."""
 
     map: AttentionMap
+    error: str
     _source: Source
     _choice: Choice
     _caption: str
     _status: str
     _long: dict[Choice, LongGrid]
     _pass: Pass | None
+    _over: tuple[Choice, Extraction] | None = None
+    """The map over many heads that was read last, for the same choice in another arrangement."""
+    _pending = False
+    """Whether the choice is being read beside the notebook; the map is of the one before."""
 
     def _fail(self, failure: Exception) -> None:
         raise NotImplementedError
+
+    def _draw(self, *, again: bool = False) -> None:
+        raise NotImplementedError
+
+    def _say(self, text: str) -> None:
+        self.map.status = text
+
+    def _read_chosen(self, *, beside: bool, again: bool) -> Extraction | None:
+        """What was chosen; None: it is going to be drawn, but not now.
+
+        `again`: it is the same choice as before, so that nothing need be read once more.
+        """
+        source, choice = self._source, self._choice
+        if not over_many(choice):
+            self._over = None
+            return read(source, choice)
+        if again and self._over is not None and self._over[0] == choice:
+            return self._over[1]
+        self._over = None
+        cells = math.prod(self.map._checked.shape)
+        try:
+            seen = read_here(source, choice, cells=cells, waits=not beside, say=self._say)
+        except Overdue:
+            self._pending = True
+            self.error = self.map.error = ""
+            self._pass = read_beside(
+                source, choice, say=self._say, done=self._over_read, failed=self._over_failed
+            )
+            return None
+        self._over = choice, seen
+        return seen
+
+    def _over_read(self, seen: Extraction) -> None:
+        self._over = self._choice, seen
+        self._draw(again=True)
+
+    def _over_failed(self, failure: Exception) -> None:
+        self._stop()
+        self._fail(failure)
 
     def _long_grid(self, choice: Choice, head: Streamed) -> LongGrid:
         grid = self._long.get(choice)
@@ -72,6 +118,7 @@ class ReadingOn:
         self._pass = Pass(grid.source.read, progress=progress, done=done, failed=self._fail)
 
     def _stop(self) -> None:
+        self._pending = False
         if self._pass is not None:
             self._pass.cancel()
             self._pass = None

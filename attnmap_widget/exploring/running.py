@@ -174,6 +174,8 @@ def _evaluating(model: torch.nn.Module) -> Iterator[None]:
 
 
 def _encode(model: torch.nn.Module, text: str, tokenizer: Any) -> Encoded:
+    if not text.strip():  # special tokens alone are no sentence
+        raise ValueError(f"explore: {text!r} is no text; type a sentence")
     encoded = tokenizer(text, return_tensors="pt")
     if not len(encoded["input_ids"][0]):
         raise ValueError("explore: the tokenizer makes no tokens of this text; give it some words")
@@ -229,6 +231,9 @@ class _TextBox:
         if self._pass is not None:
             self._pass.cancel()  # this sentence takes the place of the one before
         text = change["new"]
+        if not text.strip():
+            self._failed(ValueError("type a sentence"))
+            return
 
         def work(progress: Progress, cancelled: Cancelled) -> tuple[Capture, Any, str]:
             with self._one_run:
@@ -251,4 +256,4 @@ class _TextBox:
 
     def _failed(self, failure: Exception) -> None:
         self._explorer.error = self._explorer.map.error = str(failure) or repr(failure)
-        self._explorer.map.status = ""
+        self._explorer.map.status = self._explorer._status

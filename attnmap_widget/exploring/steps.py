@@ -16,6 +16,9 @@ from .returned import KindsSource, StepsSource
 from .sources import CaptureSource, Choice, Extraction, Positions, Source, StackSource
 from .texts import Ids
 
+_GENERATES = ("self", "decoder", "effective", "text", "language")
+"""First words of the kinds whose tokens may have been generated."""
+
 
 def ids_of(
     source: Source, choice: Choice, end: int | None, generated: Generated
@@ -143,6 +146,28 @@ def options(
         first = first_generated(source, choice, at, generated)
         found["generated"] = marks(choice, at, first)
     return {name: value for name, value in found.items() if name in wanted}
+
+
+def of_one_forward(
+    source: Source, choice: Choice, seen: Extraction, generated: Generated, *, queries: bool
+) -> tuple[int | None, int | None] | None:
+    """The map's `generated` where all ran at once; None for a tower without generated tokens.
+
+    `queries`: whether the rows have tokens of their own. Rows that are neither those nor the keys
+    stand nobody knows where: then the keys alone are marked, if a position was given by hand.
+    """
+    first, shape = generated.first, shape_of(seen.weights)
+    kind = (choice.kind or "self").split()[0]
+    if first is None or len(shape) != 2 or not (choice.crossing or kind in _GENERATES):
+        return None
+    keys, rows = captions.sides(source, choice, seen, queries=queries)
+    by_rows = rows == keys or rows.of is not None
+    by_keys = rows == keys or (rows.of is None and generated.sequences is None)
+    found = (
+        _within(first, range(shape[1])) if by_keys and not choice.crossing else None,
+        _within(first, range(shape[0])) if by_rows else None,
+    )
+    return None if found == (None, None) else found
 
 
 def padding_of(padding: tuple[Any, Any], shape: tuple[int, ...]) -> Any:

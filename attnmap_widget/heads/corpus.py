@@ -13,10 +13,11 @@ import torch
 
 from ..exploring.running import run
 from .moments import CorpusSummary, Moments
+from .summarizing import of_capture
 from .summary import HeadSummary
 
-_OF_IDS = ("self", "encoder", "decoder", "cross", "text", "effective")
-"""Kinds whose keys are the ids that the model was given; not those of a tower that sees images."""
+_OF_FIRST = ("self", "encoder")
+"""Kinds whose keys are what a model takes first, where that has no name that says it is ids."""
 _AT_ONCE = 8
 """Inputs that go to a worker together."""
 
@@ -103,36 +104,28 @@ def _texts(
     cap, _ = run(model, given)
     layer = next((layer for layer in cap.layers if kind in cap.kinds(layer)), cap.layers[0])
     call = cap.find(layer, kind)[0]
-    ids = mask = rows = None
-    if call.kind == "cross" and isinstance(given, Mapping):
-        rows = given.get("decoder_attention_mask")
-    if call.kind in _OF_IDS:
-        named = "decoder_" if call.kind == "decoder" else ""
-        ids = _ids(given, f"{named}input_ids")
-        mask = given.get(f"{named}attention_mask") if isinstance(given, Mapping) else None
     for item in range(call.shape[0]):
-        tokens = None if ids is None else ids[item].tolist()
-        if tokens is not None and tokenizer is not None:
-            tokens = tokenizer.convert_ids_to_tokens(tokens)
-        padding = None if mask is None else (mask[item] == 0).cpu()
-        if rows is not None:
-            keys = torch.zeros(call.shape[3], dtype=torch.bool) if padding is None else padding
-            padding = (keys, (rows[item] == 0).cpu())
-        yield cap.summary(tokens, kind=kind, batch=item, padding=padding, delimiters=delimiters)
+        ids: list[Any] | None = cap.ids(layer, item, kind)[call.kind == "decoder"]
+        if ids is None and call.kind in _OF_FIRST:
+            ids = _first(given, item, call.shape[3])
+        tokens = ids
+        if ids is not None and tokenizer is not None:
+            tokens = tokenizer.convert_ids_to_tokens(ids)
+        yield of_capture(
+            cap, tokens, kind=kind, batch=item, delimiters=delimiters, own_padding=True
+        )
 
 
 def _is_text(item: Any) -> bool:
     return isinstance(item, str)
 
 
-def _ids(given: Any, name: str) -> torch.Tensor | None:
-    """(texts, tokens) ids, where the model takes such."""
-    ids = given.get(name) if isinstance(given, Mapping) else given
-    if isinstance(given, tuple) and name == "input_ids":
-        ids = given[0]  # what a model takes first
+def _first(given: Any, item: int, keys: int) -> list[int] | None:
+    """One text's ids, where they are what the model takes first, by whatever name."""
+    ids = given[0] if isinstance(given, tuple) and given else given
     if not isinstance(ids, torch.Tensor) or ids.ndim != 2 or ids.is_floating_point():
         return None
-    return ids
+    return ids[item].tolist() if ids.shape[1] == keys else None
 
 
 def _moved(given: Any, device: torch.device) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import transformers
 from capture_support import bert_config, build, t5_config, token_ids
 from corpus_support import load
 from hypothesis import given
@@ -137,6 +138,97 @@ def test_ids_are_tokens_enough_for_repeats() -> None:
     assert floats.texts == 2
     assert_array_equal(floats.count["previous"], 2)
     assert_array_equal(floats.count["induction"], 0)
+
+
+class ById(torch.nn.Module):
+    """Attention over ids that are called otherwise."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = torch.nn.Embedding(100, 12)
+        self.layer = OneLayer()
+
+    def forward(self, words: torch.Tensor) -> torch.Tensor:
+        return self.layer(self.embedding(words))
+
+
+def test_ids_by_another_name_are_what_the_model_takes_first() -> None:
+    ids = token_ids(2, 9)
+    ids[0, 6:] = ids[0, :3]
+    ids[1] = torch.arange(9)
+    summary = summarize(ById(), [ids])
+    assert_array_equal(summary.count["duplicate"], 1)
+    assert_array_equal(summary.count["previous"], 2)
+
+
+@pytest.mark.parametrize("name", ["Llava", "PaliGemma"])
+def test_the_text_of_a_model_that_sees_has_ids_and_padding_and_its_pictures_have_none(
+    name: str,
+) -> None:
+    model, inputs = seeing(name)
+    for kind, texts, padded in (("language", 2, 1), ("vision", 0, 0)):
+        found = summarize(model, [inputs], kind=kind)
+        assert_array_equal(found.count["duplicate"], texts)
+        assert_array_equal(found.count["padding"], padded)
+    found = summarize(model, [inputs], kind="language", tokenizer=Letters(), delimiters=["k"])
+    assert_array_equal(found.count["delimiters"], 1)
+    with torch.no_grad(), capture(model) as cap:
+        model(**inputs)
+    own = [
+        cap.summary(
+            inputs["input_ids"][item].tolist(),
+            kind="language",
+            batch=item,
+            padding=inputs["attention_mask"][item] == 0,
+        )
+        for item in (0, 1)
+    ]
+    every = summarize(model, [inputs], kind="language")
+    for column in COLUMNS:
+        numbers = np.stack([one[column] for one in own])
+        there = np.where(np.isnan(numbers), 0, numbers).sum(0) / np.maximum(
+            1, (~np.isnan(numbers)).sum(0)
+        )
+        assert_allclose(np.nan_to_num(every[column]), there, rtol=1e-6, atol=1e-12)
+
+
+class Letters:
+    """Names ids."""
+
+    def convert_ids_to_tokens(self, ids: list[int]) -> list[str]:
+        return [chr(ord("a") + index) for index in ids]
+
+
+def seeing(name: str) -> tuple[Any, dict[str, torch.Tensor]]:
+    """A vision-language model and a batch of two texts; the second has padding, and a "k"."""
+    text = {
+        "vocab_size": 100, "hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 3,
+        "num_key_value_heads": 3, "intermediate_size": 32, "max_position_embeddings": 64,
+    }  # fmt: skip
+    sight = {
+        "hidden_size": 16, "intermediate_size": 20, "num_hidden_layers": 2,
+        "num_attention_heads": 2, "image_size": 8, "patch_size": 4, "projection_dim": 8,
+    }  # fmt: skip
+    if name == "Llava":
+        config = transformers.LlavaConfig(
+            vision_config=transformers.CLIPVisionConfig(**sight),
+            text_config=transformers.LlamaConfig(**text),
+            image_token_id=99,
+            image_seq_length=4,
+        )
+    else:
+        config = transformers.PaliGemmaConfig(
+            vision_config=transformers.SiglipVisionConfig(**sight).to_dict(),
+            text_config=transformers.GemmaConfig(**text, head_dim=8).to_dict(),
+            image_token_index=99,
+            projection_dim=24,
+        )
+    ids = torch.tensor([[99] * 4 + [5, 6, 5, 7, 9], [99] * 4 + [5, 8, 10, 5, 0]])
+    inputs = {"input_ids": ids, "attention_mask": (ids != 0).long()}
+    inputs["pixel_values"] = torch.randn(2, 3, 8, 8)
+    if name == "PaliGemma":
+        inputs["token_type_ids"] = torch.zeros_like(ids)
+    return build(f"{name}ForConditionalGeneration", config), inputs
 
 
 def test_of_several_kinds_one_is_chosen() -> None:

@@ -230,8 +230,42 @@ def test_a_sentence_alone_is_not_enough_for_a_decoder() -> None:
 
 
 def test_a_text_of_no_tokens_is_refused_before_the_model_runs() -> None:
+    class Deaf(WordTokenizer):
+        def __call__(self, text: str, return_tensors: str) -> dict[str, torch.Tensor]:
+            return super().__call__("", return_tensors)
+
     with pytest.raises(ValueError, match="makes no tokens of this text"):
-        explore(llama(), "", tokenizer=WordTokenizer())
+        explore(llama(), "the cat", tokenizer=Deaf())
+
+
+class Framing(WordTokenizer):
+    """Adds a special token at either end, as BERT's does."""
+
+    def __call__(self, text: str, return_tensors: str) -> dict[str, torch.Tensor]:
+        return super().__call__(f"[PAD] {text} [PAD]", return_tensors)
+
+
+@pytest.mark.parametrize("tokenizer", [WordTokenizer(), Framing()])
+@pytest.mark.parametrize("nothing", ["", "  ", "\t"])
+def test_no_text_is_no_sentence_and_the_last_map_stays(
+    tokenizer: WordTokenizer, nothing: str
+) -> None:
+    model = llama()
+    with pytest.raises(ValueError, match="type a sentence"):
+        explore(model, nothing, tokenizer=tokenizer)
+    explorer = explore(model, "the cat sat", tokenizer=tokenizer, layer=1)
+    before, ran = explorer.map.weights, []
+    model.register_forward_pre_hook(lambda *_: ran.append(1))
+    box = explorer.children[0]
+    box.value = nothing
+    assert explorer.error == explorer.map.error == "type a sentence"
+    assert explorer.map.weights is before
+    assert ran == []
+    assert explorer.map.status == ""
+    box.value = "a cat"
+    assert explorer.error == explorer.map.error == ""
+    assert explorer.map.tokens[-2:] in (["a", "cat"], ["cat", "[PAD]"])
+    assert ran == [1]
 
 
 def test_the_name_of_a_model_is_no_model() -> None:

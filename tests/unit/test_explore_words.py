@@ -335,6 +335,98 @@ def test_options_by_number_follow_the_words() -> None:
     assert list(words.padding[1]) == [False, False, True]
 
 
+def by_hand() -> tuple[AttentionExplorer, np.ndarray]:
+    """Two layers of rows "x yz" that look at the words "ab c d"."""
+    weights = softmax(2, 3, 4)
+    explorer = AttentionExplorer(
+        weights, ["a", "##b", "c", "d"], ["x", "y", "##z"], words=True, merged=False
+    )
+    return explorer, weights
+
+
+def test_what_is_set_by_hand_on_pieces_follows_them_into_words_and_back() -> None:
+    explorer, _ = by_hand()
+    mask = np.array([[1, 0, 1, 1], [0, 0, 1, 1], [0, 0, 0, 1]], dtype=bool)
+    explorer.map.update(exclude_keys=(1,), padding=([0, 0, 0, 1], [0, 0, 0]), mask=mask)
+    for _ in range(2):
+        explorer.merged = True
+        explorer.head = 1
+        drawn = explorer.map
+        assert drawn.tokens == ["ab", "c", "d"]
+        assert drawn.exclude_keys == (0,)
+        assert [side.tolist() for side in drawn.padding] == [[False, False, True], [False] * 2]
+        assert drawn.mask.tolist() == [[True, True, True], [False, True, True]]
+        explorer.merged = False
+        explorer.head = 0
+        assert drawn.exclude_keys == (1,)
+        assert drawn.padding[0].tolist() == [False, False, False, True]
+        np.testing.assert_array_equal(drawn.mask, mask)
+    drawn.exclude_keys = ()
+    drawn.mask = None
+    explorer.head = 1
+    assert (drawn.exclude_keys, drawn.mask) == ((), None)
+    explorer.merged = True
+    assert (drawn.exclude_keys, drawn.mask) == ((), None)
+    assert drawn.padding[0].tolist() == [False, False, True]
+
+
+def test_what_is_set_by_hand_on_words_holds_for_their_pieces() -> None:
+    explorer, _ = by_hand()
+    explorer.merged = True
+    drawn = explorer.map
+    mask = np.array([[0, 1, 1], [1, 0, 1]], dtype=bool)
+    drawn.update(
+        exclude_keys=(0, 2), padding=([0, 0, 1], [0, 1]), mask=mask,
+        positions=([4, 7, 9], [1, 2]), generated=(1, 1),
+    )  # fmt: skip
+    explorer.head = 1
+    assert drawn.exclude_keys == (0, 2)
+    assert [side.tolist() for side in drawn.padding] == [[False, False, True], [False, True]]
+    np.testing.assert_array_equal(drawn.mask, mask)
+    assert [side.tolist() for side in drawn.positions] == [[4, 7, 9], [1, 2]]
+    assert drawn.generated == (1, 1)
+    explorer.merged = False
+    assert drawn.exclude_keys == (0, 1, 3)
+    assert [side.tolist() for side in drawn.padding] == [[0, 0, 0, 1], [0, 1, 1]]
+    assert drawn.mask.tolist() == [[0, 0, 1, 1], [1, 1, 0, 1], [1, 1, 0, 1]]
+    assert [side.tolist() for side in drawn.positions] == [[4, 4, 7, 9], [1, 2, 2]]
+    assert drawn.generated == (2, 1)
+
+
+def test_of_a_capture_what_is_set_by_hand_goes_before_what_the_model_was_told() -> None:
+    tokenizer = wordpiece()
+    inputs = tokenizer([TEXT, "dog cat"], return_tensors="pt", padding=True)
+    explorer = explore(bert(), dict(inputs), tokenizer=tokenizer, batch=1)
+    drawn = explorer.map
+    own = drawn.padding
+    assert own is not None
+    drawn.padding = [0] * len(drawn.tokens)
+    explorer.head = 1
+    assert drawn.padding.tolist() == [False] * 6
+    explorer.hide_special = True  # of hidden tokens nothing is said
+    drawn.exclude_keys = (1,)
+    explorer.layer = 1
+    assert drawn.exclude_keys == (1,)
+    explorer.hide_special = False
+    assert drawn.exclude_keys == (2,)
+    explorer.use(explorer._source.capture)  # another source: the model says it again
+    assert np.any(drawn.padding)
+
+
+def test_what_is_set_by_hand_and_does_not_fit_is_refused() -> None:
+    weights = [softmax(1, 2, 4, 4), softmax(1, 2, 3, 3)]
+    explorer = AttentionExplorer(weights, words=[[0], [1, 2]], merged=False)
+    explorer = AttentionExplorer(weights, words=[[0], [1], [2], [3]])
+    explorer.map.mask = np.tril(np.ones((4, 4), dtype=bool))
+    before = explorer.map.weights
+    explorer.layer = 1
+    assert "mask" in explorer.error
+    assert explorer.map.weights is before
+    explorer.layer = 0
+    assert explorer.error == ""
+    assert not explorer.map.mask[0, 1]
+
+
 def test_a_head_that_is_not_held_says_why_it_has_no_words(monkeypatch) -> None:
     monkeypatch.setattr("attnmap_widget.exploring.sources.WHOLE_LIMIT", 30)
     explorer = explore(bert(), TEXT, tokenizer=wordpiece(), words=True)

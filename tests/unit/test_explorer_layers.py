@@ -56,9 +56,38 @@ def test_the_layer_menu_offers_what_is_over_all_layers() -> None:
     assert (ex.layer, ex.head) == ("rollout", "mean")
     assert [value for _, value in ex.head_selector.options] == ["mean", "max"]
     ex.layer_selector.value = 1
-    assert (ex.layer, ex.head) == (1, "mean")
+    assert (ex.layer, ex.head) == (1, 1)
     ex.head = 2
     assert ex.map.title == "Layer 1 · Head 2"
+
+
+@pytest.mark.parametrize("over", ["mean", "max", "rollout"])
+def test_the_way_back_from_all_layers_leads_to_the_head_that_was_chosen(over: str) -> None:
+    weights = stack(LAYERS, HEADS, TOKENS, TOKENS)
+    ex = explorer(weights, layer=3, head=1)
+    ex.layer_selector.value = over
+    ex.head_selector.value = "max"
+    ex.layer_selector.value = "mean"
+    ex.layer_selector.value = 3
+    assert (ex.layer, ex.head, ex.head_selector.value) == (3, 1, 1)
+    np.testing.assert_array_equal(shown(ex), weights[3, 1])
+    ex.layer = over
+    ex.layer, ex.head = 2, "max"
+    ex.layer = over
+    ex.layer = 0
+    assert ex.head == "max"
+    only = explorer(weights, layer=over)
+    only.layer = 2
+    assert only.head == "mean"
+    ex.layer, ex.head = over, "mean"
+    ex.use(weights[:, :2], T, axes="layer head query key")
+    ex.layer = 1
+    assert ex.head == "max"
+    ex.head, ex.layer = 1, over
+    assert ex.map_of(layer=2).title == "Layer 2 · mean of 2 heads"
+    ex.use(weights[:, :1], T, axes="layer head query key")
+    ex.layer = 1
+    assert ex.head == 0
 
 
 @pytest.mark.parametrize(
@@ -133,10 +162,12 @@ def test_a_rollout_that_is_none_says_so_in_place_and_keeps_the_last_map() -> Non
     ex = AttentionExplorer(cap, layer="rollout", kind="decoder")
     assert shown(ex).shape == (5, 5)
     before = ex.map.weights
+    assert "rollout" in [value for _, value in ex.layer_selector.options]
     ex.kind = "cross"
     assert ex.error.startswith("cross · rollout of layers 0–1, mean of 3 heads · item 0: rollout: ")
     assert ex.map.weights is before
     ex.layer = "mean"
+    assert "rollout" not in [value for _, value in ex.layer_selector.options]
     assert shown(ex).shape == (5, 13)
     ex.kind = "encoder"
     np.testing.assert_allclose(
@@ -188,11 +219,26 @@ def test_value_norms_are_a_measure_of_a_capture() -> None:
     np.testing.assert_allclose(shown(ex), np.concatenate(every).mean(axis=0), atol=1e-6)
     assert ex.map.title == "‖αv‖ · mean of 2 layers × 6 heads"
     ex.layer = "rollout"
+    assert (ex.measure_selector.layout.display, ex.measure_selector.disabled) == (None, True)
     assert ex.measure == "weights"
     assert ex.map.value_title == "weight"
     assert ex.map.title == "rollout of layers 0–1, mean of 6 heads"
     ex.layer, ex.head = 0, 1
+    assert not ex.measure_selector.disabled
     np.testing.assert_allclose(shown(ex), cap.weights(0, 1), atol=1e-6)
+
+
+def test_a_menu_keeps_its_place_where_a_layer_has_no_choice() -> None:
+    """Layer 1 of the decoder alone looks at an encoder."""
+    self_, cross = stack(2, 2, 1, 3, 4, 4), stack(1, 2, 1, 3, 4, 6)
+    out = type("Out", (), {"attentions": tuple(self_[0]), "cross_attentions": tuple(cross[0][:1])})
+    ex = AttentionExplorer(out(), layer=0)
+    assert [value for _, value in ex.kind_selector.options] == ["self", "cross"]
+    assert (ex.kind_selector.layout.display, ex.kind_selector.disabled) == (None, False)
+    ex.layer = 1
+    assert [value for _, value in ex.kind_selector.options] == ["self"]
+    assert (ex.kind_selector.layout.display, ex.kind_selector.disabled) == (None, True)
+    assert ex.step_selector.layout.display == ex.batch_selector.layout.display == "none"
 
 
 def test_there_is_no_measure_where_only_weights_are_known() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from capture_support import build, token_ids
+from capture_support import build, t5_config, token_ids
 from generate_support import DECODERS, PROMPT, Words, words
 
 from attnmap_widget import AttentionExplorer, ShapeError, State, capture, explore
@@ -221,6 +221,69 @@ def test_another_layer_keeps_the_marks_and_a_forward_has_none() -> None:
     explorer.use(cap)
     assert (explorer.map.generated, explorer.map.positions, explorer.map.padding) == (None,) * 3
     assert explorer.map.tokens == words(inputs["input_ids"][0])
+
+
+def test_a_position_given_marks_both_axes_of_one_forward() -> None:
+    model, ids = llama(), token_ids(1, 9)
+    with capture(model) as cap, torch.no_grad():
+        model(ids)
+    for made in (
+        cap.explore(generated=PROMPT, layer=1),
+        explore(model, {"input_ids": ids}, generated=PROMPT, layer=1),
+        AttentionExplorer(cap.weights(1, None), generated=PROMPT),
+    ):
+        assert made.map.generated == (PROMPT, PROMPT)
+        made.head = 2
+        assert made.map.generated == (PROMPT, PROMPT)
+        assert made.error == ""
+    assert cap.explore(generated=9).map.generated is None  # nothing was generated that ran
+    assert cap.explore().map.generated is None
+    explorer = cap.explore(generated=PROMPT, words=[[n] for n in range(5)] + [[5, 6], [7, 8]])
+    assert explorer.map.generated == (6, 6)
+    explorer.use(cap)
+    assert explorer.map.generated is None
+
+
+def test_of_two_texts_the_position_is_the_decoders() -> None:
+    model = build("T5ForConditionalGeneration", t5_config())
+    inputs = {"input_ids": token_ids(1, 9), "decoder_input_ids": token_ids(1, 5, seed=8)}
+    with capture(model) as cap, torch.no_grad():
+        model(**inputs)
+    explorer = cap.explore(generated=2, kind="decoder")
+    assert explorer.map.generated == (2, 2)
+    explorer.kind = "cross"
+    assert explorer.map.generated == (None, 2)
+    explorer.kind = "encoder"
+    assert explorer.map.generated is None
+    rows = np.full((3, 4, 6), 1 / 6)
+    assert AttentionExplorer(rows, list("abcdef"), list("wxyz"), generated=3).map.generated == (
+        None,
+        3,
+    )
+    assert AttentionExplorer(rows, generated=3).map.generated == (3, None)
+
+
+def test_a_step_that_is_no_square_offers_no_rollout() -> None:
+    model, inputs = llama(), {"input_ids": token_ids(1, PROMPT)}
+    explorer = explore(model, lambda: model.generate(**inputs, **GREEDY), tokenizer=Words())
+
+    def offered() -> bool:
+        return "rollout" in [value for _, value in explorer.layer_selector.options]
+
+    assert offered()
+    explorer.step = 0  # the prompt, which is one
+    assert offered()
+    explorer.step = 2
+    assert not offered()
+    before = explorer.map.weights
+    explorer.layer = "rollout"
+    assert "rollout: step 2 is 1×9" in explorer.error
+    assert explorer.error.endswith("choose step all")
+    assert explorer.map.weights is before
+    assert offered()  # as it is what is chosen
+    explorer.step = None
+    assert explorer.error == ""
+    assert explorer.map.weights.shape == (10, 10)
 
 
 def test_a_plain_stack_after_a_generation_keeps_nothing_of_it() -> None:
