@@ -13,7 +13,12 @@ from typing import Any, NoReturn
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-PRODUCTS = ("widget.js", "widget.css", "image.js", "image.css", "page.js", "schemes.json")
+PRODUCTS = (
+    *(f"{name}.{kind}" for name in ("heads", "image", "widget") for kind in ("css", "js")),
+    "page.js",
+    "page-heads.js",
+    "schemes.json",
+)
 
 
 class FrontEndBuildHook(BuildHookInterface[Any]):
