@@ -10,6 +10,7 @@ import ipywidgets
 from . import choosing, steps
 from .combined import offer
 from .selector import Selector
+from .sources import MEASURES
 from .switches import Switch, Switches
 
 if TYPE_CHECKING:
@@ -98,7 +99,11 @@ class Menus:
         pile up; only the last of them is drawn.
         """
         value = None if name == "step" and value == _ALL_STEPS else value
-        self._pick({name: value}, soon)
+        try:
+            self._pick({name: value}, soon)
+        except Exception:
+            self._show_menus()  # of what is shown still
+            raise
 
     def _show_menus(self) -> None:
         """Offer what there is, with the current choice chosen."""
@@ -122,8 +127,13 @@ class Menus:
                 names = [_ALL_STEPS, *self._step_names(there.steps)]
             else:
                 names = [choosing.named(name, there, value) for value in choices]
-            self._selectors[name].offer(choices, chosen, names)
+            one = len(choices) < 2
+            if name == "measure" and one and name in self._several[1]:
+                # Disabled, and as wide as when it is not.
+                self._selectors[name].offer(MEASURES, chosen)
+            else:
+                self._selectors[name].offer(choices, chosen, names)
             if name not in ("layer", "head"):  # one that does not apply now keeps its place
                 shown = name in self._several[1]
                 self._selectors[name].layout.display = None if shown else "none"
-                self._selectors[name].disabled = len(choices) < 2
+                self._selectors[name].disabled = one

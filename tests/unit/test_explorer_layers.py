@@ -222,6 +222,10 @@ def test_value_norms_are_a_measure_of_a_capture() -> None:
     assert (ex.measure_selector.layout.display, ex.measure_selector.disabled) == (None, True)
     assert ex.measure == "weights"
     assert ex.map.value_title == "weight"
+    assert [value for _, value in ex.measure_selector.options] == ["weights", "value norms"]
+    with pytest.raises(ValueError, match="'value norms' does not exist"):
+        ex.measure_selector.value = "value norms"
+    assert ex.measure == ex.measure_selector.value == "weights"
     assert ex.map.title == "rollout of layers 0–1, mean of 6 heads"
     ex.layer, ex.head = 0, 1
     assert not ex.measure_selector.disabled
