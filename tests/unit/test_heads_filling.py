@@ -148,8 +148,8 @@ class _Item:
 @pytest.fixture
 def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
     """With nothing read before the constructor returns."""
-    monkeypatch.setattr("attnmap_widget.heads.widget.widget._AT_ONCE", 0.0)
-    monkeypatch.setattr("attnmap_widget.heads.widget.widget._ON_A_CHANGE", 0.0)
+    monkeypatch.setattr("attnmap_widget.heads.widget._AT_ONCE", 0.0)
+    monkeypatch.setattr("attnmap_widget.heads.widget._ON_A_CHANGE", 0.0)
     return Gate()
 
 
