@@ -69,9 +69,8 @@ class AttentionMap(FileMethods, anywidget.AnyWidget):
         The rows, first on top; the same as `tokens` if left out.
     positions:
         Where the keys stand in the sequence, an integer each (rows too where `queries` was left
-        out); or a pair (keys, queries), each a list or None for the index. It is what is read on
-        screen and in files, and what `causal` goes by: a key after the query's position is in the
-        future. What identifies a row or column, as in `selection`, stays the index.
+        out); or a pair (keys, queries), each a list or None for the index. Read-outs and files say
+        it, and `causal` goes by it; what identifies a row or column stays the index.
     **options:
         Any of the traits below, by name.
 

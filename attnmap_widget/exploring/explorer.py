@@ -13,7 +13,7 @@ from ..files.explorer import ExplorerFiles
 from ..grid.axes import VALUE
 from ..grid.grids import LongGrid
 from ..grid.options import Options, refuse_unknown
-from ..images.patches import Patches, as_patches
+from ..images.patches import as_patches
 from ..images.windows import Windows
 from ..map import AttentionMap
 from ..passes import Pass, Progress
@@ -145,7 +145,7 @@ class AttentionExplorer(Drawing, Settling, Menus, ExplorerFiles, ipywidgets.VBox
     ) -> None:
         self._tokens, self._queries = captions.listed(tokens), captions.listed(queries)
         self._texts = Texts(tokenizer)
-        self.patches = _patches(patches)
+        self.patches = None if patches is None else as_patches(patches)
         reading = {"axes": axes, "layers": layers, "heads": heads}
         self._take(source, generated, beam_indices=beam_indices, kind=kind, **reading)
         by_tokenizer = words is True and self._reads
@@ -222,7 +222,8 @@ class AttentionExplorer(Drawing, Settling, Menus, ExplorerFiles, ipywidgets.VBox
             self._by_hand = {n: v for n, v in self._by_hand.items() if n not in stale}
             self._tokens, self._queries = captions.listed(tokens), captions.listed(queries)
             if "patches" in reading:
-                self.patches = _patches(reading.pop("patches"))
+                grid = reading.pop("patches")
+                self.patches = None if grid is None else as_patches(grid)
             self._take(source, generated, **reading)
             if known.get("words") is True and self._reads:
                 known.pop("words")
@@ -396,7 +397,3 @@ class AttentionExplorer(Drawing, Settling, Menus, ExplorerFiles, ipywidgets.VBox
                     widget.unobserve_all()
                     widget.close()
         super().close()
-
-
-def _patches(given: Any) -> Patches | None:
-    return None if given is None else as_patches(given)
