@@ -9,18 +9,20 @@ from __future__ import annotations
 
 import mmap
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..passes import Cancelled, Progress
 from . import surveys
 from .axes import IntArray
 from .grids import LongGrid
 from .states import StateGrid, cell_states
 from .tiles import Window
 from .weights import BoolGrid, FloatGrid
+
+if TYPE_CHECKING:
+    from ..passes import Cancelled, Progress
 
 LARGE = 1 << 22
 """Cells of an array that is worth reading in windows."""

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..passes import Cancelled, Progress
 from . import checking, reading, tiles
 from .axes import Axes
 from .pooling import Pool
@@ -17,6 +16,9 @@ from .reading import Lean
 from .states import StateGrid, counted
 from .tiles import Tile, Window
 from .weights import BoolGrid, FloatGrid
+
+if TYPE_CHECKING:
+    from ..passes import Cancelled, Progress
 
 _READ_AT_ONCE = 1 << 26
 """Cells of a window that is read within a moment; a larger one shows the overview."""

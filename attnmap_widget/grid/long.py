@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..passes import Cancelled, Progress
 from .grids import LongGrid, Survey
 from .states import State, StateGrid, cell_states
 from .tiles import OVERVIEW, Tile, Window
@@ -19,6 +18,7 @@ _FOR_THREADS = 1 << 18
 
 if TYPE_CHECKING:
     from ..capturing.streaming import HeadStream, HeadSurvey
+    from ..passes import Cancelled, Progress
 
 
 class LongHead:

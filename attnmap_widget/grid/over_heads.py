@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import Stopped
-from ..passes import Cancelled, Progress
 from . import surveys
 from .arrays import ArraySource, Masks, windowed
 from .grids import LongGrid
 from .states import StateGrid, cell_states
 from .tiles import Window
 from .weights import BoolGrid, FloatGrid
+
+if TYPE_CHECKING:
+    from ..passes import Cancelled, Progress
 
 _PREPARING = 0.5
 """Share of a pass that goes into getting the heads ready, where that takes any time."""

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import Stopped
-from ..passes import Cancelled, Progress
 from . import checking
 from .grids import Survey
 from .pooling import Bins
 from .states import StateGrid
 from .tiles import Tile, bin_of
 from .weights import FloatGrid
+
+if TYPE_CHECKING:
+    from ..passes import Cancelled, Progress
 
 ReadRows = Callable[[range], tuple[FloatGrid, StateGrid]]
 """Weights and states of these rows, all keys of each."""

@@ -33,11 +33,13 @@ REDRAW = """async ([bundle, css, size, causal]) => {
         ramp: new DataView(ramp.buffer), range, diverging: false, scale: "linear",
         clips: [false, false], notes: [],
     });
-    const labels = { labels: Array.from({ length: size }, (_, i) => `t${i}`), raw: null };
+    const names = Array.from({ length: size }, (_, i) => `t${i}`);
+    const labels = { labels: names, raw: null, positions: null };
     const state = {
         tokens: labels, queries: null, weights: tile(), show_values: null, title: "", error: "",
         class_name: "", hover: null, selection: null, viewport: null, _detail: null, _top: null,
-        status: "", _colors: colors([0, 1]), _checks: [],
+        status: "", _colors: colors([0, 1]), _checks: [], query_title: "Query", key_title: "Key",
+        value_title: "weight", generated: null, _room: null,
     };
     const model = {
         get: (name) => state[name],
@@ -96,6 +98,8 @@ REDRAW = """async ([bundle, css, size, causal]) => {
         await new Promise((done) => setTimeout(done, 5));
     }
     window.requestAnimationFrame = frame;
+    const said = host.querySelector(".attnmap-error");
+    if (!said.hidden) throw new Error(said.textContent);  // what is not drawn is soon done
     const middle = (times) => times.sort((a, b) => a - b)[times.length >> 1];
     return Object.fromEntries(Object.entries(found).map(([name, times]) => [name, middle(times)]));
 }"""

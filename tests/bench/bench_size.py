@@ -39,6 +39,8 @@ def peak() -> int:
 
 def run(code: str, *given: str) -> float:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # installed packages are compiled already
+    environment["OPENBLAS_NUM_THREADS"] = "1"  # numpy's others spin until the process ends
     command = [sys.executable, "-c", code, *given]
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
     return float(done.stdout)
