@@ -1,22 +1,9 @@
-import axeUrl from "axe-core/axe.min.js?url";
 import { beforeAll, expect, test } from "vitest";
+import { loadAxe, violations } from "./axe";
 import { causalStates, labels, softmaxRows, stateOf, tileOf } from "./fixtures";
 import { frames, mount } from "./page";
 
-interface Axe {
-	run(
-		context: Element,
-		options?: object,
-	): Promise<{ violations: { id: string; nodes: { html: string; failureSummary?: string }[] }[] }>;
-}
-
-beforeAll(async () => {
-	const script = document.createElement("script");
-	script.src = axeUrl;
-	const loaded = new Promise((done) => script.addEventListener("load", done));
-	document.head.append(script);
-	await loaded;
-});
+beforeAll(loadAxe);
 
 test.each([
 	["light", "#fff", "#222"],
@@ -39,11 +26,7 @@ test.each([
 			}),
 		);
 		const clean = async () => {
-			const { axe } = window as unknown as { axe: Axe };
-			const found = await axe.run(map.root);
-			expect(found.violations.map(({ id, nodes }) => [id, nodes.map((node) => node.html)])).toEqual(
-				[],
-			);
+			expect(await violations(map.root)).toEqual([]);
 		};
 		await clean();
 		await map.hover(3, 2);

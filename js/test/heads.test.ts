@@ -1,7 +1,7 @@
-import axeUrl from "axe-core/axe.min.js?url";
 import { beforeAll, expect, test } from "vitest";
 import { headAt, headsInView, layoutHeads, linesOf, stepFrom } from "../src/heads-layout";
 import { FIRST, MIDDLE, openSheet, shrink } from "../src/heads-sheet";
+import { loadAxe, violations } from "./axe";
 import { fiveHeads, type Given, mount, sheetOf, stateOf, TOP } from "./heads-page";
 import { frames } from "./page";
 
@@ -326,17 +326,7 @@ test("nothing is left behind", async () => {
 	expect([...page.model.listeners.values()].every((callbacks) => callbacks.size === 0)).toBe(true);
 });
 
-interface Axe {
-	run(context: Element): Promise<{ violations: { id: string; nodes: { html: string }[] }[] }>;
-}
-
-beforeAll(async () => {
-	const script = document.createElement("script");
-	script.src = axeUrl;
-	const loaded = new Promise((done) => script.addEventListener("load", done));
-	document.head.append(script);
-	await loaded;
-});
+beforeAll(loadAxe);
 
 test.each([
 	["light", "#fff", "#222"],
@@ -359,11 +349,9 @@ test.each([
 		const [x, y] = page.middle(0, 0);
 		const zero = page.pixel(x, y - 14)[0] as number;
 		expect(theme === "dark" ? zero < 60 : zero > 200).toBe(true);
-		const { axe } = window as unknown as { axe: Axe };
 		for (const act of [() => page.press("ArrowRight"), () => page.point("pointermove", x, y)]) {
 			await act();
-			const { violations } = await axe.run(page.root);
-			expect(violations.map(({ id, nodes }) => [id, nodes.map((node) => node.html)])).toEqual([]);
+			expect(await violations(page.root)).toEqual([]);
 		}
 		page.grid.focus({ focusVisible: true } as FocusOptions);
 		expect(getComputedStyle(page.grid).outlineStyle).toBe("solid");

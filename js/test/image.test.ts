@@ -1,5 +1,5 @@
-import axeUrl from "axe-core/axe.min.js?url";
 import { afterEach, beforeAll, describe, expect, test } from "vitest";
+import { loadAxe, violations } from "./axe";
 import "../src/image.css";
 import { paletteOf, unpack } from "../src/color";
 import type { ImageModel, ImageState } from "../src/imagemodel";
@@ -358,13 +358,7 @@ describe("pointing", () => {
 });
 
 describe("accessibility", () => {
-	beforeAll(async () => {
-		const script = document.createElement("script");
-		script.src = axeUrl;
-		const loaded = new Promise((done) => script.addEventListener("load", done));
-		document.head.append(script);
-		await loaded;
-	});
+	beforeAll(loadAxe);
 
 	test.each([
 		["light", "#fff", "#222"],
@@ -377,11 +371,7 @@ describe("accessibility", () => {
 			const image = await mount({ smooth: true, error: "boom" });
 			expect(image.root.dataset.theme).toBe(theme);
 			await image.press("ArrowRight");
-			const { axe } = window as unknown as {
-				axe: { run(context: Element): Promise<{ violations: { id: string; nodes: unknown[] }[] }> };
-			};
-			const found = await axe.run(image.root);
-			expect(found.violations).toEqual([]);
+			expect(await violations(image.root)).toEqual([]);
 		},
 		60_000,
 	);

@@ -451,3 +451,34 @@ def test_closing_takes_the_boxes_along() -> None:
 def test_no_title_is_none() -> None:
     explorer = AttentionExplorer(softmax(2, 3, 3), list("abc"), title=None)
     assert explorer.map.title == "Head 0"
+
+
+def test_words_with_everything_that_goes_by_number_at_once() -> None:
+    """Groups, positions, padding, keys out of the scale and a causal mask, each by the others."""
+    weights = np.random.default_rng(5).dirichlet(np.ones(7), (2, 7)).astype(np.float32)
+    groups = [[0], [1, 2], [3], [4, 5], [6]]
+    explorer = AttentionExplorer(
+        weights,
+        list("abcdefg"),
+        words=groups,
+        head=1,
+        padding=np.arange(7) == 0,
+        exclude_keys=(3,),
+        positions=np.arange(7) + 10,
+        causal=True,
+    )
+    keys = np.stack([weights[1][:, group].sum(axis=1) for group in groups], axis=1)
+    wanted = np.stack([keys[group].mean(axis=0) for group in groups])
+    np.testing.assert_allclose(explorer.map.weights, wanted, rtol=1e-6)
+    assert list(explorer.map.positions) == [10, 11, 13, 14, 16]
+    assert explorer.map.exclude_keys == (2,)
+    looks = np.tril(np.ones((5, 5), dtype=bool))
+    padded = np.zeros((5, 5), dtype=bool)
+    padded[0] = padded[:, 0] = True
+    state = explorer.map.states
+    np.testing.assert_array_equal(state == State.PADDING, padded)
+    np.testing.assert_array_equal(state == State.CANNOT_LOOK, ~looks & ~padded)
+    explorer.merged = False
+    np.testing.assert_array_equal(explorer.map.weights, weights[1])
+    assert explorer.map.exclude_keys == (3,)
+    assert list(explorer.map.positions) == list(range(10, 17))
