@@ -5,7 +5,7 @@ import "../src/heads.css";
 import { createHeads } from "../src/heads-grid";
 import type { HeadsModel, HeadsState, WireSheet } from "../src/heads-model";
 import { FIRST, STEPS } from "../src/heads-sheet";
-import { rampOf } from "./fixtures";
+import { FakeModel, rampOf } from "./fixtures";
 import { frames } from "./page";
 
 /** The level of a head's largest weight. */
@@ -62,44 +62,6 @@ export function fiveHeads(): Given[] {
 	}));
 }
 
-export class FakeHost implements HeadsModel {
-	readonly listeners = new Map<string, Set<() => void>>();
-	readonly sent: Partial<HeadsState>[] = [];
-	private unsaved: Partial<HeadsState> = {};
-
-	constructor(readonly state: HeadsState) {}
-
-	get<K extends keyof HeadsState>(name: K): HeadsState[K] {
-		return this.state[name];
-	}
-
-	set<K extends keyof HeadsState>(name: K, value: HeadsState[K]): void {
-		this.unsaved[name] = value;
-		this.change({ [name]: value } as Partial<HeadsState>);
-	}
-
-	save_changes(): void {
-		this.sent.push(this.unsaved);
-		this.unsaved = {};
-	}
-
-	on(event: string, callback: () => void): void {
-		const known = this.listeners.get(event) ?? new Set();
-		this.listeners.set(event, known.add(callback));
-	}
-
-	off(event: string, callback: () => void): void {
-		this.listeners.get(event)?.delete(callback);
-	}
-
-	change(values: Partial<HeadsState>): void {
-		Object.assign(this.state, values);
-		for (const name of Object.keys(values)) {
-			for (const callback of [...(this.listeners.get(`change:${name}`) ?? [])]) callback();
-		}
-	}
-}
-
 export function stateOf(heads: Given[], given: Partial<HeadsState> = {}): HeadsState {
 	return {
 		selection: null,
@@ -136,8 +98,8 @@ afterEach(() => {
 	document.body.removeAttribute("style");
 });
 
-export const mount = (state: HeadsState | FakeHost, width = 700) =>
-	mountOn(state instanceof FakeHost ? state : new FakeHost(state), width);
+export const mount = (state: HeadsState | FakeModel<HeadsState>, width = 700) =>
+	mountOn(state instanceof FakeModel ? state : new FakeModel<HeadsState>(state), width);
 
 export async function mountOn<Host extends HeadsModel>(model: Host, width = 700) {
 	const host = document.createElement("div");

@@ -4,40 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 
-import comm
 import numpy as np
-import pytest
-from comm.base_comm import BaseComm
 
 from attnmap_widget import HeadGrid
-
-
-class RecordingComm(BaseComm):
-    """A comm that keeps what would travel to the browser."""
-
-    def __init__(self, **kwargs: object) -> None:
-        self.sent: list[tuple[dict, list]] = []
-        super().__init__(**kwargs)
-
-    def publish_msg(self, msg_type: str, data=None, buffers=None, **_: object) -> None:
-        self.sent.append((data or {}, list(buffers or [])))
-
-
-@pytest.fixture
-def sent(monkeypatch: pytest.MonkeyPatch):
-    """Make grids whose messages can be read: sent(grid) -> [(state, bytes in buffers)]."""
-    monkeypatch.setattr(comm, "create_comm", RecordingComm)
-
-    def messages(grid: HeadGrid) -> list[tuple[dict, int]]:
-        found = [
-            (data["state"], sum(len(buffer) for buffer in buffers))
-            for data, buffers in grid.comm.sent
-            if data.get("method") == "update"
-        ]
-        grid.comm.sent.clear()
-        return found
-
-    return messages
 
 
 def softmax_like(*shape: int, seed: int = 0) -> np.ndarray:

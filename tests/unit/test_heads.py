@@ -17,7 +17,8 @@ import numpy as np
 import pytest
 import torch
 import traitlets
-from heads_support import counting, levels, sent, softmax_like
+from comm_support import sent
+from heads_support import counting, levels, softmax_like
 from torch.nn import functional as F
 
 from attnmap_widget import (

@@ -9,43 +9,15 @@ import weakref
 from pathlib import Path
 
 import anywidget
-import comm
 import numpy as np
 import pytest
-from comm.base_comm import BaseComm
+from comm_support import sent
 from traitlets import TraitError
 
 from attnmap_widget import AttentionMap, ShapeError
 
+__all__ = ["sent"]  # a fixture
 THE_CAT = ["the", "cat", "the", "mat"]
-
-
-class RecordingComm(BaseComm):
-    """A comm that keeps what would travel to the browser."""
-
-    def __init__(self, **kwargs: object) -> None:
-        self.sent: list[tuple[dict, list]] = []
-        super().__init__(**kwargs)
-
-    def publish_msg(self, msg_type: str, data=None, buffers=None, **_: object) -> None:
-        self.sent.append((data or {}, list(buffers or [])))
-
-
-@pytest.fixture
-def sent(monkeypatch: pytest.MonkeyPatch):
-    """Make maps whose messages can be read: sent(map) -> [(state, bytes in buffers)]."""
-    monkeypatch.setattr(comm, "create_comm", RecordingComm)
-
-    def messages(attention: AttentionMap) -> list[tuple[dict, int]]:
-        found = [
-            (data["state"], sum(len(buffer) for buffer in buffers))
-            for data, buffers in attention.comm.sent
-            if data.get("method") == "update"
-        ]
-        attention.comm.sent.clear()
-        return found
-
-    return messages
 
 
 def test_reads_back_what_was_given() -> None:
